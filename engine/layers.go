@@ -22,11 +22,15 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 		}
 	}
 	for _, n := range plan.Nodes {
-		op, ok := n.Op.(graph.Attend)
-		if !ok {
+		var a graph.Attention
+		switch op := n.Op.(type) {
+		case graph.Attend:
+			a = op.Attention
+		case graph.Index:
+			a = op.Attention
+		default:
 			continue
 		}
-		a := op.Attention
 		l := &out[a.Layer]
 		if n.In[1] == graph.None {
 			l.Share = a.Share
@@ -37,7 +41,9 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 		if a.Bidirectional {
 			l.Window = 0 // rows see keys before and behind them
 		}
-		l.Signals = sig
+		if _, ok := n.Op.(graph.Index); !ok { // the file gives the sizes of attention's heads
+			l.Signals = sig
+		}
 		if a.Window > 0 && sig.KeyLengthSWA > 0 {
 			l.Signals.KeyLength = sig.KeyLengthSWA
 		}

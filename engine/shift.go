@@ -20,7 +20,13 @@ func rotaries(p *graph.Plan, layers int) []kv.Rotary {
 	out := make([]kv.Rotary, layers)
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
+		if _, ok := n.Op.(graph.Index); ok {
+			return nil
+		}
 		op, ok := n.Op.(graph.Attend)
+		if ok && op.Chunk > 0 {
+			return nil
+		}
 		if !ok || n.In[1] == graph.None {
 			continue
 		}

@@ -1,10 +1,6 @@
 package arch
 
 import (
-	"encoding/binary"
-	"math"
-
-	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/model"
 )
@@ -63,11 +59,10 @@ func reciprocals(f *model.File, name string, n int) *graph.Weight {
 	if v == nil {
 		return nil
 	}
-	w := &graph.Weight{Name: name, Type: dtype.F32, Shape: []int{n}}
-	for _, x := range v {
-		w.Data = binary.LittleEndian.AppendUint32(w.Data, math.Float32bits(1/x))
+	for i, x := range v {
+		v[i] = 1 / x
 	}
-	return w
+	return vector(name, v)
 }
 
 // openJais opens Jais 1: layer norms, biases everywhere, a SiLU gate, a slope for each

@@ -97,6 +97,10 @@ type latent struct {
 	kvNorm       norm
 	keys, values *graph.Weight // absorbed: one matrix a head
 	expand, o    *graph.Weight // not absorbed: keys and values of all heads
+	gate         *graph.Weight // of the result, one value per head or per column; nil for none
+	index        *indexer      // chooses the positions that rows look at; nil for all
+	owns         bool          // the choice is made here, not in an earlier layer
+	still        bool          // nothing rotates
 }
 
 func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *latent {
@@ -127,15 +131,27 @@ func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph
 	rotateQ := a.rope.at(in)
 	single := rotateQ
 	rotateQ.First, single.HeadDim = a.plain, a.rotated
-	var q graph.Value
+	low, q := x, graph.None
 	if a.q != nil {
 		q = g.Linear(x, a.q, nil)
 	} else {
-		q = g.Linear(a.qNorm.apply(g, g.Linear(x, a.qa, nil)), a.qb, nil)
+		low = a.qNorm.apply(g, g.Linear(x, a.qa, nil))
+		q = g.Linear(low, a.qb, nil)
 	}
-	q = g.Temperature(g.Rope(q, rotateQ), a.temper)
+	chosen := graph.None
+	switch {
+	case a.index == nil:
+	case a.owns:
+		chosen = a.index.choose(g, x, low, in)
+	default:
+		chosen = a.index.chosen
+	}
 	kv := g.Linear(x, a.compress, nil)
-	turned := g.Rope(g.Slice(kv, 0, a.rank, a.rotated), single)
+	turned := g.Slice(kv, 0, a.rank, a.rotated)
+	if !a.still {
+		q, turned = g.Rope(q, rotateQ), g.Rope(turned, single)
+	}
+	q = g.Temperature(q, a.temper)
 	kv = a.kvNorm.apply(g, g.Slice(kv, 0, 0, a.rank))
 	at := graph.Attention{Layer: a.layer, Heads: a.heads, Scale: a.scale, RopeBase: a.rope.base}
 	dim := a.plain + a.rotated
@@ -143,11 +159,19 @@ func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph
 		plain := g.HeadLinear(g.Slice(q, dim, 0, a.plain), a.keys)
 		q = g.Concat(plain, g.Slice(q, dim, a.plain, a.rotated), a.rank, a.rotated)
 		at.KVHeads, at.DimK, at.DimV, at.MLA = 1, a.rank+a.rotated, a.rank, true
-		y := g.Attend(q, g.Concat(kv, turned, a.rank, a.rotated), graph.None, at)
-		return g.Linear(g.HeadLinear(y, a.values), a.o, nil)
+		y := g.AttendTo(q, g.Concat(kv, turned, a.rank, a.rotated), graph.None, chosen, at)
+		return a.finish(g, x, g.HeadLinear(y, a.values))
 	}
 	kv = g.Linear(kv, a.expand, nil)
 	k := g.Concat(g.Slice(kv, a.plain+a.value, 0, a.plain), turned, a.plain, a.rotated)
 	at.KVHeads, at.DimK, at.DimV = a.heads, dim, a.value
-	return g.Linear(g.Attend(q, k, g.Slice(kv, a.plain+a.value, a.plain, a.value), at), a.o, nil)
+	return a.finish(g, x, g.Attend(q, k, g.Slice(kv, a.plain+a.value, a.plain, a.value), at))
+}
+
+// finish gates the heads' results, if the layer has a gate, and joins them.
+func (a *latent) finish(g *graph.Builder, x, y graph.Value) graph.Value {
+	if a.gate != nil {
+		y = g.Mul(y, g.Act(g.Linear(x, a.gate, nil), graph.Sigmoid))
+	}
+	return g.Linear(y, a.o, nil)
 }

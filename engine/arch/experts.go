@@ -15,9 +15,10 @@ type experts struct {
 	bgate, bup, bdown *graph.Weight // [rows, experts]
 	f                 graph.Func
 	limit             float32
-	bound             float32 // of f(gate), and of up to both sides; 0 for none
-	early             bool    // bounds gate itself instead of f(gate)
-	before            bool    // the weights multiply what the experts are given, not what they give
+	bound             float32                                                  // of f(gate), and of up to both sides; 0 for none
+	early             bool                                                     // bounds gate itself instead of f(gate)
+	custom            func(g *graph.Builder, gate, up graph.Value) graph.Value // instead of f(gate)·up; nil for that
+	before            bool                                                     // the weights multiply what the experts are given, not what they give
 	merged            bool
 	shared            *ffn
 	sharedGate        *graph.Weight // [embd, 1] or nil
@@ -152,6 +153,9 @@ func (e *experts) mix(g *graph.Builder, x, logits graph.Value) graph.Value {
 
 // glu computes f(gate)·up, its factors bounded if the layer has a bound.
 func (e *experts) glu(g *graph.Builder, gate, up graph.Value) graph.Value {
+	if e.custom != nil {
+		return e.custom(g, gate, up)
+	}
 	if e.bound == 0 {
 		return g.Glu(gate, up, e.f, e.limit)
 	}

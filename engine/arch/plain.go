@@ -206,6 +206,15 @@ func constant(name string, n int, value float32) *graph.Weight {
 	return w
 }
 
+// vector is a vector of those values.
+func vector(name string, v []float32) *graph.Weight {
+	w := &graph.Weight{Name: name, Type: dtype.F32, Shape: []int{len(v)}}
+	for _, x := range v {
+		w.Data = binary.LittleEndian.AppendUint32(w.Data, math.Float32bits(x))
+	}
+	return w
+}
+
 // suppressed is a bias of n logits that makes count of them, from first on, so low that
 // nothing chooses them.
 func suppressed(n, first, count int) *graph.Weight {

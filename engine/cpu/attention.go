@@ -15,6 +15,7 @@ type attention struct {
 	graph.Attention
 	p          *program
 	q, k, v    graph.Value
+	chosen     graph.Value // positions that each row looks at; None for all
 	out        graph.Value
 	cache      *layerCache
 	sinkLogits []float32
@@ -129,48 +130,16 @@ const maxQueries = 48
 // single rows, the task that reads a page also writes it. Otherwise the writes
 // are a stage before attention, because rows read what other rows write.
 func (c *compiler) attend(n graph.Node, a graph.Attention) error {
-	p := c.p
-	own := a.Layer
-	if n.In[1] == graph.None {
-		own = a.Share
-	}
-	l, err := p.cache.layer(own)
+	t, err := c.attention(n, a)
 	if err != nil {
 		return err
 	}
-	if l.kvHeads != a.KVHeads {
-		return fmt.Errorf("cpu: layer %d has %d KV heads, its cache %d", a.Layer, a.KVHeads, l.kvHeads)
-	}
-	t := &attention{
-		Attention: a, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out, cache: l,
-		sinkLogits: p.weights.floats(a.SinkLogits), cuts: cutsFor(a.KVHeads), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
-		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.pinned.form, l.v.pinned.form},
-		temper:    l.temper,
-	}
-	if a.MLA {
-		view := func(f *attn.Form) *attn.Form {
-			if f == nil {
-				return nil
-			}
-			return p.cache.form(formKey{f.Type, f.HeadDim, a.DimV, f.Options})
-		}
-		t.vForm, t.vExact, t.vPinned = view(l.k.form), view(l.k.exact.form), view(l.k.pinned.form)
-	}
-	if t.k != graph.None {
-		t.order = packOrderOf(p.layout, own)
-	}
-	if t.bias = c.bias(&a); t.bias != nil && a.Softcap > 0 {
-		return fmt.Errorf("%w: attention with both a bias and a soft cap on cpu", backend.ErrUnsupported)
-	}
-	t.qRope, t.kRope = c.takeRope(&t.q), c.takeRope(&t.k)
+	p, l := c.p, t.cache
 	if c.quantise[n.Out] > 0 && a.DimV%32 == 0 {
 		t.quantise, c.inside[n.Out] = true, true
 		t.inPlace = c.readers[n.Out].floats == 0
 		c.unstored[n.Out] = t.inPlace
 	}
-	t.block = max(1, maxQueries/t.group)
-	shape := attnShape{t.attnForms, t.group, t.block, t.cuts.room(p.sizes.Pages[l.group])}
-	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
 	if p.backend.observer != nil {
 		c.stage(newStage(func() int { return 1 }, t.observe))
 	}
@@ -197,6 +166,52 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		}
 	}))
 	return nil
+}
+
+// attention prepares the attention of a layer, without any stage.
+func (c *compiler) attention(n graph.Node, a graph.Attention) (*attention, error) {
+	p := c.p
+	own := a.Layer
+	if n.In[1] == graph.None {
+		own = a.Share
+	}
+	l, err := p.cache.layer(own)
+	if err != nil {
+		return nil, err
+	}
+	if l.kvHeads != a.KVHeads {
+		return nil, fmt.Errorf("cpu: layer %d has %d KV heads, its cache %d", a.Layer, a.KVHeads, l.kvHeads)
+	}
+	t := &attention{
+		Attention: a, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out, cache: l,
+		sinkLogits: p.weights.floats(a.SinkLogits), cuts: cutsFor(a.KVHeads), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
+		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.pinned.form, l.v.pinned.form},
+		temper:    l.temper,
+	}
+	if a.MLA {
+		view := func(f *attn.Form) *attn.Form {
+			if f == nil {
+				return nil
+			}
+			return p.cache.form(formKey{f.Type, f.HeadDim, a.DimV, f.Options})
+		}
+		t.vForm, t.vExact, t.vPinned = view(l.k.form), view(l.k.exact.form), view(l.k.pinned.form)
+	}
+	if t.k != graph.None {
+		t.order = packOrderOf(p.layout, own)
+	}
+	if t.bias = c.bias(&a); t.bias != nil && a.Softcap > 0 {
+		return nil, fmt.Errorf("%w: attention with both a bias and a soft cap on cpu", backend.ErrUnsupported)
+	}
+	t.qRope, t.kRope = c.takeRope(&t.q), c.takeRope(&t.k)
+	t.chosen = graph.None
+	if len(n.In) > 3 {
+		t.chosen = n.In[3]
+	}
+	t.block = max(1, maxQueries/t.group)
+	shape := attnShape{t.attnForms, t.group, t.block, t.cuts.room(p.sizes.Pages[l.group])}
+	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
+	return t, nil
 }
 
 // observe passes the queries and keys of a batch to the observer.

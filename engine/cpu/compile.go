@@ -190,6 +190,10 @@ func (c *compiler) node(n graph.Node) error {
 				c.step[t.node] = len(c.stages)
 			}
 		}
+	case graph.Index:
+		if err := c.index(n, op); err != nil {
+			return err
+		}
 	case graph.ShortConv:
 		c.stage(c.shortConv(n, op))
 	case graph.DeltaNet:

@@ -6,6 +6,7 @@ import (
 
 	"godwit/engine/cpu/attn"
 	"godwit/engine/cpu/kernel"
+	"godwit/engine/graph"
 	"godwit/engine/kv"
 )
 
@@ -19,6 +20,9 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks [
 	for r := range j.rows {
 		pos := int(b.Pos[j.first+r])
 		seen := t.see(visible[:len(used)], pos, t.tileEnd(j.first+r), lo, length)
+		if t.chosen != graph.None {
+			seen = only(visible[:len(used)], lo, t.p.row(t.chosen, j.first+r))
+		}
 		factor := t.factor(pos)
 		for g := range t.group {
 			i := r*t.group + g

@@ -19,12 +19,13 @@ const (
 	lackShare    = "experts that share a small one"
 	lackExp      = "an exponential"
 	lackScan     = "a selective scan (Mamba 1)"
+	lackIndex    = "attention to chosen positions"
 	lackRecur    = "a recurrence that decays by column"
 )
 
 // Lacks lists what the devices of a driver have no kernel for.
 func (d Driver) Lacks() []string {
-	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackRecur}
+	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackIndex, lackRecur}
 }
 
 // lacks is the error of what no kernel computes.

@@ -23,6 +23,7 @@ type File struct {
 	gguf   *gguf.File
 	arch   string
 	blocks int             // block_count, once it was read
+	trunk  int             // of these, blocks that do not only predict further tokens
 	used   map[string]bool // tensors that were bound
 	err    error
 }
@@ -141,7 +142,7 @@ func (f *File) StringOr(key, def string) string {
 
 // left reports the tensors that were not bound and that the architecture does not
 // list as unread: without them the answers would be wrong.
-func (f *File) left(a *Arch, layers int) error {
+func (f *File) left(a *Arch) error {
 	var names []string
 	for i := range f.gguf.Tensors {
 		t := &f.gguf.Tensors[i]
@@ -152,7 +153,7 @@ func (f *File) left(a *Arch, layers int) error {
 		if _, err := fmt.Sscanf(t.Name, "blk.%d.", &block); err == nil && f.blocks > 0 && block >= f.blocks {
 			return fmt.Errorf("%w %q: the model has %d blocks (%s)", ErrTensor, t.Name, f.blocks, f.key("block_count"))
 		}
-		if a.Ahead && block >= layers {
+		if a.Ahead && block >= f.trunk {
 			continue
 		}
 		names = append(names, t.String())
@@ -391,6 +392,17 @@ func (f *File) scale(w *graph.Weight) *graph.Weight {
 	return f.Optional(name, w.Mats())
 }
 
+// Filter is a required tensor of filters [taps, columns], which files may store with a
+// dimension of 1 between the two.
+func (f *File) Filter(name string, taps, columns int) *graph.Weight {
+	if t, ok := f.gguf.Tensor(name); !ok || len(t.Shape) < 3 {
+		return f.Weight(name, taps, columns)
+	}
+	w := *f.Weight(name, taps, 1, columns)
+	w.Shape = []int{taps, columns}
+	return &w
+}
+
 // Spread is a vector in which each of the n values of a required tensor of
 // shape [1, n] is repeated times times.
 func (f *File) Spread(name string, n, times int) *graph.Weight {
@@ -435,6 +447,7 @@ func (f *File) Config() Config {
 	} else {
 		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks", n, c.Layers)
 	}
+	f.trunk = c.Layers
 	// A model whose rows see the rows behind them cannot generate.
 	c.Embedding = !f.BoolOr("attention.causal", true) || archs[f.arch].Encoder
 	c.Vocab = f.vocabulary()

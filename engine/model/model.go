@@ -133,7 +133,7 @@ func Open(f *gguf.File) (Model, error) {
 	file := NewFile(f)
 	m, err := a.Open(file)
 	if err = errors.Join(err, file.err); err == nil {
-		err = file.left(&a, m.Config().Layers)
+		err = file.left(&a)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Arch(), err)

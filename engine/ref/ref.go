@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
@@ -139,6 +140,8 @@ func (m *Machine) node(op graph.Op, in [][][]float64, b *llm.Batch) [][]float64 
 		return m.embed(op, b)
 	case graph.Attend:
 		return m.attend(op.Attention, in, b)
+	case graph.Index:
+		return m.index(op, in, b)
 	case graph.ShortConv:
 		return m.shortConv(op, in[0], b)
 	case graph.DeltaNet:
@@ -261,7 +264,11 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 			}
 			for h := range a.Heads {
 				q := in[0][r][h*a.DimK : (h+1)*a.DimK]
-				out[r] = append(out[r], m.head(a, own, s, q, h, int(b.Pos[r]), tile)...)
+				var chosen []float64
+				if len(in) > 3 {
+					chosen = in[3][r]
+				}
+				out[r] = append(out[r], m.head(a, own, s, q, chosen, h, int(b.Pos[r]), tile)...)
 			}
 		}
 	}
@@ -409,7 +416,7 @@ func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
 }
 
 // head is one query head of one row.
-func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h, pos, tile int) []float64 {
+func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q, chosen []float64, h, pos, tile int) []float64 {
 	kvHead := h / (a.Heads / a.KVHeads)
 	lo, hi := sees(a, pos, s.Len)
 	temper := 1.0
@@ -422,6 +429,10 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 	scores := make([]float64, 0, hi-lo)
 	top := math.Inf(-1)
 	for p := lo; p < hi; p++ {
+		if chosen != nil && !slices.Contains(chosen, float64(p)) {
+			scores = append(scores, math.Inf(-1))
+			continue
+		}
 		at := cell{s.Seq, layer, kv.K, p, m.tier(layer, kv.K, p, pos)}
 		k, ok := m.keys[at]
 		if !ok {

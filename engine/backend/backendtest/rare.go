@@ -1,8 +1,15 @@
 package backendtest
 
 import (
+	"context"
+	"fmt"
+
+	"godwit/engine/backend"
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/ref"
 )
 
 // rare checks ops that few architectures have.
@@ -22,6 +29,68 @@ func (s *suite) rare(t T) {
 		return g.ExpertSum(g.ExpertLinear(x, route, small, nil), route)
 	}})
 	s.scans(t, in)
+	t.Run("chosen positions", s.chosen)
+}
+
+// chosen checks attention to the positions that keys of their own choose, over a few
+// batches.
+func (s *suite) chosen(t T) {
+	const heads, dim, width = 3, 32, 2*32 + 2*32 + 3*32 + 32 + 3
+	in := newInput(10)
+	g := graph.NewBuilder()
+	x := g.Embed(in.weight("input", dtype.F32, width, vocab), 1, graph.ByToken)
+	at := graph.Attention{Layer: 1, Heads: heads, DimK: dim, Scale: 1}
+	weights := g.Act(g.Slice(x, 0, width-heads, heads), graph.Sigmoid)
+	chosen := g.Index(g.Slice(x, 0, 128, heads*dim), g.Slice(x, 0, 128+heads*dim, dim), weights, at, 9)
+	y := g.AttendTo(g.Slice(x, 0, 0, 64), g.Slice(x, 0, 64, 32), g.Slice(x, 0, 96, 32), chosen,
+		graph.Attention{Heads: 2, KVHeads: 1, DimK: dim, DimV: dim, Scale: 0.2})
+	plan, err := g.Finish(g.Gather(y))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := 0
+	layout, err := kv.Resolve(kv.Want{K: kv.F32, V: kv.F32}, []kv.LayerInfo{
+		{Layer: 0, Cached: true, Heads: 2, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1},
+		{Layer: 1, Cached: true, Heads: heads, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1, MLA: true},
+	}, kv.Settings{Cells: 512, Seqs: 2, UBatch: 64, Policy: &zero})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := backend.Sizes{Rows: 64, Outputs: 64, Slots: 2}
+	for _, group := range layout.Groups {
+		sizes.Pages = append(sizes.Pages, group.Pages)
+	}
+	prog := s.compile(t, plan, &layout, sizes)
+	if prog == nil {
+		return
+	}
+	defer prog.Close()
+	cache, err := kv.New(&layout, kv.Options{Copier: prog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle := ref.New(plan, &layout)
+	for _, rows := range []int{20, 1, 30, 1} {
+		b := &llm.Batch{}
+		for seq := range llm.Seq(2) {
+			have, first := cache.Len(seq), len(b.Tokens)
+			if err := cache.Extend(seq, rows); err != nil {
+				t.Fatal(err)
+			}
+			for r := range rows {
+				b.Tokens = append(b.Tokens, llm.Token(in.rng.IntN(vocab)))
+				b.Pos, b.Outputs = append(b.Pos, int32(have+r)), append(b.Outputs, int32(first+r))
+			}
+			b.Spans = append(b.Spans, llm.Span{Seq: seq, First: first, Rows: rows, Len: have + rows})
+		}
+		cache.Fill(b)
+		b.Logits = make([]float32, len(b.Outputs)*plan.Values[plan.Output].Width)
+		want := oracle.Run(b)
+		if err := prog.Run(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, fmt.Sprintf("%d rows", rows), b, want, ulps(1024))
+	}
 }
 
 // scans checks the recurrences whose decay differs between columns.

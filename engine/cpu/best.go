@@ -1,0 +1,47 @@
+package cpu
+
+// best moves the n positions with the largest scores to the front of list, in no order. A
+// heap of the best so far has the worst of them on top, and a position replaces it only if
+// its score is larger. Scores are often equal, as they are sums of ReLUs, and which of the
+// equal ones stay is then a matter of the heap: this one moves as that of C++'s standard
+// library, so that the choice is llama.cpp's.
+func best(list []int32, scores []float32, n int) {
+	if n >= len(list) {
+		return
+	}
+	heap := list[:n]
+	better := func(a, b int32) bool { return scores[a] > scores[b] }
+	for i := n/2 - 1; i >= 0; i-- {
+		sink(heap, i, heap[i], better)
+	}
+	for i := n; i < len(list); i++ {
+		if better(list[i], heap[0]) {
+			at := list[i]
+			list[i] = heap[0]
+			sink(heap, 0, at, better)
+		}
+	}
+}
+
+// sink puts at into the heap below the hole i: the hole goes down along the worse children
+// to the end, and from there up again to where at belongs.
+func sink(heap []int32, i int, at int32, better func(a, b int32) bool) {
+	top, n := i, len(heap)
+	for 2*i+2 < n {
+		child := 2*i + 2
+		if better(heap[child], heap[child-1]) {
+			child--
+		}
+		heap[i] = heap[child]
+		i = child
+	}
+	if 2*i+2 == n {
+		heap[i] = heap[2*i+1]
+		i = 2*i + 1
+	}
+	for i > top && better(heap[(i-1)/2], at) {
+		heap[i] = heap[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	heap[i] = at
+}

@@ -1,0 +1,35 @@
+package graph
+
+// Index chooses for each row the positions that a later Attend looks at. Operands: q
+// [heads·dim], k [dim], which goes to the cache of Layer, and the weights of the heads
+// [heads]. A position's score is Σ weight_h·relu(q_h·k); the result is the Top best
+// positions that Attention sees, as floats, then -1 where there are fewer.
+// Source: arXiv 2512.02556.
+type Index struct {
+	Attention
+	Top int
+}
+
+func (Index) op() {}
+
+// Index chooses positions by keys of their own, which MLA says have no values.
+func (b *Builder) Index(q, k, weights Value, a Attention, top int) Value {
+	if b.err == nil && (b.Width(q) != a.Heads*a.DimK || b.Width(k) != a.DimK || b.Width(weights) != a.Heads || top < 1) {
+		return b.fail("index", "layer %d: q %d, k %d, weights %d columns for %d heads of %d; best %d",
+			a.Layer, b.Width(q), b.Width(k), b.Width(weights), a.Heads, a.DimK, top)
+	}
+	a.KVHeads, a.DimV, a.MLA = 1, a.DimK, true
+	return b.add(Index{a, top}, top, q, k, weights)
+}
+
+// AttendTo is Attend over chosen positions only: chosen is the result of Index, or None for
+// all positions.
+func (b *Builder) AttendTo(q, k, v, chosen Value, a Attention) Value {
+	y := b.Attend(q, k, v, a)
+	if chosen == None || b.err != nil {
+		return y
+	}
+	n := &b.plan.Nodes[len(b.plan.Nodes)-1]
+	n.In = append(n.In, chosen)
+	return y
+}
