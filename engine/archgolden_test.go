@@ -18,7 +18,7 @@ import (
 // unregistered are the architectures of the golden data that cannot be loaded,
 // in order. Whoever adds one takes it out of the list.
 var unregistered = strings.Fields(`
-	deepseek4 dots3note glm5-next graniteswitch hy_v4 minimax-m3 qwen4exp t5 t5encoder
+	deepseek4 dots3note glm5-next graniteswitch hy_v4 minimax-m3 qwen4exp
 `)
 
 // TestArchModels compares a model of every architecture with what llama.cpp
@@ -123,7 +123,7 @@ func TestArchModelsOnKernels(t *testing.T) {
 func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int {
 	t.Helper()
 	rows, run := m.Rows(t), m.Runs[0]
-	o.Context, o.Parallel, o.Want = run.Context, 1, kv.Want{K: kv.F32, V: kv.F32}
+	o.Context, o.Parallel, o.Want, o.EncoderTokens = run.Context, 1, kv.Want{K: kv.F32, V: kv.F32}, run.Encoder
 	e := openPath(t, path, o)
 	if m.Mode == "embed" {
 		got, err := e.Embed(t.Context(), run.Tokens)
@@ -132,6 +132,10 @@ func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int
 		}
 		if most, _ := distance(unit(got), unit(rows[m.PooledAt:][:m.Pooled])); !(most <= 5e-4) {
 			t.Errorf("pooled rows of length 1 differ by %g, at most 5e-4", most)
+		}
+		o.Hidden = true
+		if most := farthest(logits(t, openPath(t, path, o), run.Tokens, run.Positions, false), rows[run.Offset:][:len(run.Positions)*m.Row]); !(most <= m.Tolerance) {
+			t.Errorf("hidden rows differ by %g, at most %g", most, m.Tolerance)
 		}
 		return e.Config().Layers
 	}

@@ -19,6 +19,10 @@ var ErrEmbedding = errors.New("this is an embedding model, it does not generate 
 // ErrWhole is returned when a model that reads whole texts is asked to continue one.
 var ErrWhole = errors.New("this model predicts masked tokens of a whole text, it does not generate token by token; its logits can be computed")
 
+// ErrEncoder is returned when an encoder-decoder model is used without a text that its
+// encoder has read.
+var ErrEncoder = errors.New("this is an encoder-decoder model: its encoder needs a text (godwit logits --encoder-tokens)")
+
 // embeddingContext is the default context of models whose rows see the whole text: all of
 // them are in memory at once.
 const embeddingContext = 2048

@@ -78,6 +78,12 @@ type Options struct {
 	CalibrateLater bool
 	SparseV        float32 // V of cells with a smaller weight is skipped; 0: off
 
+	// Hidden computes the rows behind the last norm instead of logits; EachLogits and Logits
+	// then give those, and nothing can be generated.
+	Hidden bool
+	// EncoderTokens is the text that the encoder of an encoder-decoder model reads.
+	EncoderTokens []llm.Token
+
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
@@ -175,6 +181,9 @@ func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
 			err = errors.Join(err, x.close())
 		}
 	}()
+	if err := x.encode(ctx, &o); err != nil {
+		return nil, err
+	}
 	cache, progress, err := x.measure(ctx, &o)
 	if err != nil {
 		return nil, unableDevice(&o, err)
@@ -307,7 +316,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	if m.projector != nil {
 		e.pictures = newPictures(m.projector, p.Options.ImageLimits, p.Options.ImageCache)
 	}
-	if m.Config().Embedding {
+	if m.Config().Embedding && !p.Options.Hidden {
 		e.embed.set(c.prog, c.cache, p.Sizes.Rows, width)
 	}
 	identity, err := p.identity(c.cache, x.backend.Info())
@@ -399,8 +408,11 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 	if err := e.checkTokens(tokens); err != nil {
 		return err
 	}
-	if step && e.Config().Whole {
+	if step && e.Config().WholeText() {
 		return ErrWhole
+	}
+	if e.Config().Encoder && e.encoded == nil {
+		return ErrEncoder
 	}
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
@@ -437,7 +449,7 @@ func (e *Engine) wait(ctx context.Context, j sched.Job) error {
 
 // submit queues jobs of a model that generates.
 func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
-	if e.Config().Embedding {
+	if e.Config().Embedding && !e.p.Options.Hidden {
 		return ErrEmbedding
 	}
 	for i := range jobs {

@@ -99,8 +99,13 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	if e.Config().Embedding {
 		return nil, ErrEmbedding
 	}
-	if e.Config().Whole {
+	switch {
+	case e.Config().Whole:
 		return nil, ErrWhole
+	case e.Config().Encoder && e.encoded == nil:
+		return nil, ErrEncoder
+	case e.p.Options.Hidden:
+		return nil, errors.New("engine: opened for hidden rows, which are not logits")
 	}
 	tok, err := e.Tokenizer()
 	if err != nil {

@@ -14,7 +14,7 @@ func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int
 	if err != nil {
 		return nil, err
 	}
-	vocab := e.Config().Vocab
+	vocab := e.p.width()
 	out := make([]float32, len(positions)*vocab)
 	want := func(p int) bool { return where[p] != nil }
 	err = e.EachLogits(ctx, tokens, want, step, func(p int, row []float32) error {

@@ -30,6 +30,8 @@ type Model struct {
 	override  string // chat template in place of the file's own; empty: none
 	chat      func() (*chat.Template, error)
 	templates templates // of requests
+
+	encoded *model.Encoded // what an encoder made of its text; nil for none
 }
 
 // OpenFile opens a GGUF file, whatever is in it.
@@ -93,7 +95,7 @@ func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
 	b := graph.NewBuilder()
 	m.adapters.record(b)
 	p, err := b.Finish(m.model.Forward(b, in))
-	if err == nil && !in.Pool { // which leaves out the output matrix
+	if err == nil && !in.Pool && !in.Hidden { // which leave out the output matrix
 		err = m.adapters.left(b)
 	}
 	return p, err

@@ -288,7 +288,7 @@ func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, pos
 	if err != nil {
 		return nil, err
 	}
-	vocab := e.Config().Vocab
+	vocab := e.p.width()
 	out := make([]float32, len(positions)*vocab)
 	left := make(map[int]bool)
 	for pos := range where {

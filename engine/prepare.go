@@ -75,7 +75,7 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 	}
 	asked, ctx := o.Context, m.Config().Context
 	m.fill(&o)
-	if m.Config().Embedding || m.Config().Whole {
+	if m.Config().WholeText() {
 		ctx = min(ctx, embeddingContext)
 	}
 	own := ctx
@@ -130,7 +130,10 @@ func (m *Model) fill(o *Options) {
 
 // sized lays out one context.
 func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
-	g, err := m.plan(model.Inputs{Context: ctx, Pool: pool, Pictures: m.projector != nil && !pool})
+	g, err := m.plan(model.Inputs{
+		Context: ctx, Pool: pool, Pictures: m.projector != nil && !pool,
+		Hidden: o.Hidden && !pool, Encoded: m.encoded,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -163,16 +166,19 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 
 // outputs is how many rows of a batch can have results.
 func (m *Model) outputs(o *Options) int {
-	if m.Config().Whole {
+	if m.Config().WholeText() && (m.Config().Whole || o.Hidden) {
 		return o.UBatch
 	}
 	return max(outputs, o.Parallel)
 }
 
+// width is the number of values of a row of results.
+func (p *Prepared) width() int { return p.graph.Values[p.graph.Output].Width }
+
 // rows is how many rows a batch has at a context: all of a text for a model whose rows
 // see the whole of it.
 func (p *Prepared) rows(ctx int) int {
-	if c := p.model.Config(); c.Embedding || c.Whole {
+	if p.model.Config().WholeText() {
 		return ctx
 	}
 	n := p.ubatch

@@ -45,6 +45,7 @@ type root struct {
 	Generate   generateCmd   `cmd:"" help:"Continue given tokens."`
 	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
 	Vision     visionCmd     `cmd:"" help:"Write what a projector makes of pictures as raw float32."`
+	Embed      embedCmd      `cmd:"" help:"Turn text on standard input, or tokens, into a vector; with a reranker into a score."`
 	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
 	BenchServe benchServeCmd `cmd:"" name:"bench-serve" help:"Drive the API with several clients and print throughput and latencies as JSON."`

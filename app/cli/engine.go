@@ -27,6 +27,11 @@ func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Eng
 
 // openFor is open with room for tokens at least, where no flag sizes the context.
 func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens int) (*engine.Engine, error) {
+	return r.openWith(ctx, model, f, tokens, func(*engine.Options) {})
+}
+
+// openWith is openFor with a change of the options.
+func (r *run) openWith(ctx context.Context, model string, f *loadFlags, tokens int, change func(o *engine.Options)) (*engine.Engine, error) {
 	path, err := r.find(model)
 	if err != nil {
 		return nil, err
@@ -38,6 +43,7 @@ func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens in
 	bar := r.loadBar(path, true)
 	defer bar.close()
 	o.Progress, o.Measuring, o.AtLeast = bar.share, bar.measured, tokens
+	change(&o)
 	return engine.Open(ctx, path, o)
 }
 

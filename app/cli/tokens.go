@@ -77,10 +77,12 @@ type logitsCmd struct {
 	Image     []string `placeholder:"FILE" sep:"none" help:"Picture for a marker in --text, in order; needs --mmproj. May be given several times."`
 	Positions ids      `placeholder:"0,2" help:"Positions whose logits are wanted, in the order given. Default: the last."`
 	Step      bool     `help:"Feed the tokens through decode, one at a time."`
+	Hidden    bool     `help:"Write the rows behind the last norm instead of logits."`
+	Encoder   ids      `name:"encoder-tokens" placeholder:"1,2,3" help:"Token ids for the encoder of an encoder-decoder model; --tokens are then the decoder's, start token included."`
 	JSON      bool     `name:"json" help:"Write a list of lists instead of raw little-endian float32."`
 }
 
-// Run writes n_vocab float32 for each position.
+// Run writes n_vocab float32 for each position, or n_embd with --hidden.
 func (c *logitsCmd) Run(r *run) error {
 	switch {
 	case len(c.Tokens) == 0 && c.Text == "":
@@ -97,7 +99,9 @@ func (c *logitsCmd) Run(r *run) error {
 	if c.Text != "" && c.CacheTypeK == "" && c.CacheTypeV == "" && c.KVPreset == "off" && c.KVAuto == 0 {
 		c.CacheTypeK, c.CacheTypeV = "f32", "f32"
 	}
-	e, err := r.openFor(r.ctx, c.Model, &c.loadFlags, len(c.Tokens))
+	e, err := r.openWith(r.ctx, c.Model, &c.loadFlags, len(c.Tokens), func(o *engine.Options) {
+		o.Hidden, o.EncoderTokens = c.Hidden, c.Encoder.tokens()
+	})
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,10 @@ func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 		}
 		x = b.ffnPost.apply(g, g.Add(y, b.ffn.forward(g, y, in)))
 	}
-	x = g.Pool(m.norm.apply(g, x), m.cfg.Pooling)
+	if x = m.norm.apply(g, x); in.Hidden {
+		return g.Gather(x)
+	}
+	x = g.Pool(x, m.cfg.Pooling)
 	if m.cfg.Rank {
 		x = m.cls.apply(g, x)
 	}

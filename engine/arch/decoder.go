@@ -90,7 +90,12 @@ func (m *decoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 // has dropped, or one pooled row a sequence.
 func (m *decoder) head(g *graph.Builder, in model.Inputs, x graph.Value) graph.Value {
 	x = m.norm.apply(g, x)
-	if pooled(&m.cfg, in) {
+	switch {
+	case in.Hidden && pooled(&m.cfg, in):
+		return g.Gather(x)
+	case in.Hidden:
+		return x
+	case pooled(&m.cfg, in):
 		return g.Pool(x, m.cfg.Pooling)
 	}
 	y := g.Linear(x, m.output, m.bias)

@@ -120,7 +120,7 @@ func (x *indexers) bind(f *model.File, c *model.Config, layer int, a *latent) {
 
 // choose returns the positions that rows x look at, whose queries come from q.
 func (i *indexer) choose(g *graph.Builder, x, q graph.Value, in model.Inputs) graph.Value {
-	rope := i.rope.at(in.Context)
+	rope := i.rope.at(in)
 	q = g.Rope(g.Linear(q, i.q, nil), rope)
 	k := g.Rope(i.norm.apply(g, g.Linear(x, i.k, nil)), rope)
 	w := g.Scale(g.Linear(x, i.score, nil), 1/(rootOf(i.heads)*rootOf(i.dim)))

@@ -38,7 +38,7 @@ func openGemmaEmbedding(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// Forward records the pass.
+// Forward records the pass. Hidden rows go through the dense layers too.
 func (m *gemmaEmbedding) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := m.decoder.Forward(g, in)
 	for _, w := range m.dense {

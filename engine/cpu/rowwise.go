@@ -39,6 +39,13 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 		return func(row int) { clamp(out(row), in(0, row), op.Low, op.High) }, nil
 	case graph.Supplied:
 		return func(row int) { p.supplied(op, out(row), in(0, row), row) }, nil
+	case graph.Probs:
+		return func(row int) {
+			x, y := in(0, row), out(row)
+			for i := 0; i < len(x); i += op.Group {
+				kernel.Softmax(y[i:i+op.Group], x[i:i+op.Group])
+			}
+		}, nil
 	case graph.Act:
 		return func(row int) { act(op.F, out(row), in(0, row)) }, nil
 	case graph.Slice:

@@ -209,6 +209,8 @@ func (c *compiler) node(i int, n graph.Node) error {
 		return c.shortConv(n, op)
 	case graph.DeltaNet:
 		return c.deltaNet(n, op)
+	case graph.Probs:
+		return c.p.lacks(lackSoftmax)
 	case graph.Index:
 		return c.p.lacks(lackIndex)
 	case graph.Scan:

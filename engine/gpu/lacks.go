@@ -20,12 +20,13 @@ const (
 	lackExp      = "an exponential"
 	lackScan     = "a selective scan (Mamba 1)"
 	lackIndex    = "attention to chosen positions"
+	lackSoftmax  = "a softmax of its own"
 	lackRecur    = "a recurrence that decays by column"
 )
 
 // Lacks lists what the devices of a driver have no kernel for.
 func (d Driver) Lacks() []string {
-	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackIndex, lackRecur}
+	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackIndex, lackSoftmax, lackRecur}
 }
 
 // lacks is the error of what no kernel computes.

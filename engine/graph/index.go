@@ -22,6 +22,19 @@ func (b *Builder) Index(q, k, weights Value, a Attention, top int) Value {
 	return b.add(Index{a, top}, top, q, k, weights)
 }
 
+// Probs normalises groups of Group columns to a sum of 1: eˣ / Σ eˣ.
+type Probs struct{ Group int }
+
+func (Probs) op() {}
+
+// Softmax applies a softmax to each group of columns.
+func (b *Builder) Softmax(x Value, group int) Value {
+	if b.err == nil && (group < 1 || b.Width(x)%group != 0) {
+		return b.fail("softmax", "groups of %d in %d columns", group, b.Width(x))
+	}
+	return b.add(Probs{group}, b.Width(x), x)
+}
+
 // AttendTo is Attend over chosen positions only: chosen is the result of Index, or None for
 // all positions.
 func (b *Builder) AttendTo(q, k, v, chosen Value, a Attention) Value {

@@ -40,9 +40,14 @@ type Config struct {
 	// Deep is the number of blocks that take a part of a picture's rows each, beside
 	// the embedding.
 	Deep int
+	// Encoder models read another text with an encoder first; see Encoder.
+	Encoder bool
 	// Rank models give one score a sequence: how well a document answers a query.
 	Rank bool
 }
+
+// WholeText says that the rows of the model see the whole text, which is one batch.
+func (c *Config) WholeText() bool { return c.Embedding || c.Whole }
 
 // Inputs are the choices that shape a forward pass.
 type Inputs struct {
@@ -51,6 +56,23 @@ type Inputs struct {
 	Pool bool
 	// Pictures lets the batch supply the embeddings of rows, and coordinates.
 	Pictures bool
+	// Hidden replaces them by the rows behind the last norm.
+	Hidden bool
+	// Encoded is what the decoder of an encoder-decoder model reads; nil where no text was
+	// encoded.
+	Encoded *Encoded
+}
+
+// Encoded are the rows that an encoder made of a text.
+type Encoded struct {
+	Rows  []float32
+	Count int
+}
+
+// Encoder is a Model whose decoder reads what an encoder makes of another text.
+type Encoder interface {
+	// Encode records the encoder's pass, whose result has a row for each output row.
+	Encode(g *graph.Builder, in Inputs) graph.Value
 }
 
 // Model is one loaded checkpoint. Forward records its pass; it reads no

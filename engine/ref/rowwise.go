@@ -50,6 +50,12 @@ func (m *Machine) rowWise(op graph.Op, in [][]float64, pos int) []float64 {
 		return each(x, func(_ int, v float64) float64 { return math.Min(math.Max(v, float64(op.Low)), float64(op.High)) })
 	case graph.Softcap:
 		return each(x, func(_ int, v float64) float64 { return float64(op.Cap) * math.Tanh(v/float64(op.Cap)) })
+	case graph.Probs:
+		var out []float64
+		for i := 0; i < len(x); i += op.Group {
+			out = append(out, softmax(x[i:i+op.Group])...)
+		}
+		return out
 	case graph.Act:
 		return each(x, func(_ int, v float64) float64 { return apply(op.F, v) })
 	case graph.Glu:

@@ -28,6 +28,9 @@ func (s *suite) rare(t T) {
 		route := g.Route(g.Linear(x, router, nil), shared)
 		return g.ExpertSum(g.ExpertLinear(x, route, small, nil), route)
 	}})
+	s.run(t, testCase{width: 60, bound: ulps(32), build: func(g *graph.Builder, x graph.Value) graph.Value {
+		return g.Softmax(x, 20)
+	}})
 	s.scans(t, in)
 	t.Run("chosen positions", s.chosen)
 }

@@ -39,7 +39,8 @@ type Model struct {
 // Run is one prompt in a fresh context.
 type Run struct {
 	Tokens    []llm.Token
-	Prefill   int `json:"n_prefill"` // tokens that are fed in one batch
+	Encoder   []llm.Token // of an encoder-decoder model
+	Prefill   int         `json:"n_prefill"` // tokens that are fed in one batch
 	Positions []int
 	Context   int `json:"n_ctx"`
 	Offset    int `json:"prefill_offset"`
