@@ -19,7 +19,7 @@ const maxEncoded = 1 << 14
 
 // encode has the encoder of an encoder-decoder model read its text, on the CPU.
 func (x *opened) encode(ctx context.Context, o *Options) error {
-	enc, ok := x.model.model.(model.Encoder)
+	enc, ok := x.model.model.(model.TwoTexts)
 	if len(o.EncoderTokens) == 0 {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 
 func init() {
 	model.Register("t5", model.Arch{Open: openT5})
-	model.Register("t5encoder", model.Arch{Open: openT5Encoder})
+	model.Register("t5encoder", model.Arch{Open: openT5Encoder, Encoder: true})
 }
 
 // t5Stack is the encoder or the decoder of T5.

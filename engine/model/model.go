@@ -40,7 +40,7 @@ type Config struct {
 	// Deep is the number of blocks that take a part of a picture's rows each, beside
 	// the embedding.
 	Deep int
-	// Encoder models read another text with an encoder first; see Encoder.
+	// Encoder models read another text with an encoder first; see TwoTexts.
 	Encoder bool
 	// Rank models give one score a sequence: how well a document answers a query.
 	Rank bool
@@ -69,8 +69,8 @@ type Encoded struct {
 	Count int
 }
 
-// Encoder is a Model whose decoder reads what an encoder makes of another text.
-type Encoder interface {
+// TwoTexts is a Model whose decoder reads what an encoder makes of another text.
+type TwoTexts interface {
 	// Encode records the encoder's pass, whose result has a row for each output row.
 	Encode(g *graph.Builder, in Inputs) graph.Value
 }
