@@ -10,23 +10,23 @@ import (
 
 // Field describes one setting, for the settings page, for help and for tests.
 type Field struct {
-	Name    string   `json:"name"`              // section.key, as in the file
-	Flag    string   `json:"flag,omitempty"`    // long flag without dashes; empty: none
-	Short   string   `json:"short,omitempty"`   // one-letter flag
-	Dash    string   `json:"dash,omitempty"`    // llama.cpp's single-dash spelling of more than one letter
-	Env     []string `json:"env"`               // environment variables, the first that is set counts
-	Kind    string   `json:"kind"`              // bool, int, float, text, list, size, time, innerq
-	Auto    bool     `json:"auto,omitempty"`    // may be unset: the engine decides
-	Default string   `json:"default"`           // as text; empty for unset
-	Min     *float64 `json:"min,omitempty"`     // smallest number; for times in seconds
-	Max     *float64 `json:"max,omitempty"`     // largest number
-	Off     *float64 `json:"off,omitempty"`     // number outside of the bounds that is taken too
-	Unit    string   `json:"unit,omitempty"`    // what a number counts
-	Choices []string `json:"choices,omitempty"` // the only values
-	From    string   `json:"from,omitempty"`    // registry of the choices: kv, the cache types
-	Secret  bool     `json:"secret,omitempty"`  // never shown
-	Hidden  bool     `json:"hidden,omitempty"`  // not for the page
-	Applies string   `json:"applies"`           // load, start, now
+	Name    string   `json:"name"`                                                                              // section.key, as in the file
+	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty: none
+	Short   string   `json:"short,omitempty"`                                                                   // one-letter flag
+	Dash    string   `json:"dash,omitempty"`                                                                    // llama.cpp's single-dash spelling of more than one letter
+	Env     []string `json:"env"`                                                                               // environment variables, the first that is set counts
+	Kind    string   `json:"kind" ts:"'bool' | 'int' | 'float' | 'text' | 'list' | 'size' | 'time' | 'innerq'"` // bool, int, float, text, list, size, time, innerq
+	Auto    bool     `json:"auto,omitempty"`                                                                    // may be unset: the engine decides
+	Default string   `json:"default"`                                                                           // as text; empty for unset
+	Min     *float64 `json:"min,omitempty"`                                                                     // smallest number; for times in seconds
+	Max     *float64 `json:"max,omitempty"`                                                                     // largest number
+	Off     *float64 `json:"off,omitempty"`                                                                     // number outside of the bounds that is taken too
+	Unit    string   `json:"unit,omitempty"`                                                                    // what a number counts
+	Choices []string `json:"choices,omitempty"`                                                                 // the only values
+	From    string   `json:"from,omitempty"`                                                                    // registry of the choices: kv, the cache types
+	Secret  bool     `json:"secret,omitempty"`                                                                  // never shown
+	Hidden  bool     `json:"hidden,omitempty"`                                                                  // not for the page
+	Applies string   `json:"applies" ts:"'load' | 'start' | 'now'"`                                             // load, start, now
 	Group   string   `json:"group"`
 	Help    string   `json:"help"`
 	GUI     string   `json:"-"` // the help of the page and the window

@@ -30,7 +30,7 @@ type Chat struct {
 	Pinned   bool            `json:"pinned"`
 	Model    string          `json:"model"`
 	System   string          `json:"system"`
-	Settings json.RawMessage `json:"settings"` // object of the page: sampling and the like
+	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // object of the page: sampling and the like
 	Created  time.Time       `json:"created"`
 	Updated  time.Time       `json:"updated"` // when the last message came
 }

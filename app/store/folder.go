@@ -75,7 +75,7 @@ type Preset struct {
 	ID       int64           `json:"id"`
 	Name     string          `json:"name"`
 	System   string          `json:"system"`
-	Settings json.RawMessage `json:"settings"`
+	Settings json.RawMessage `json:"settings" ts:"ChatSettings"`
 }
 
 // SavePreset stores a new preset (ID 0) or changes one. No two have the same name.

@@ -65,7 +65,7 @@ type Message struct {
 	Role        Role            `json:"role"`
 	Content     string          `json:"content"`
 	Reasoning   string          `json:"reasoning,omitempty"`
-	ToolCalls   json.RawMessage `json:"tool_calls,omitempty"` // list, in OpenAI's form
+	ToolCalls   json.RawMessage `json:"tool_calls,omitempty" ts:"ToolCall[]"` // list, in OpenAI's form
 	ToolCall    string          `json:"tool_call_id,omitempty"`
 	Attachments []Attachment    `json:"attachments,omitempty"`
 	Status      Status          `json:"status"`
@@ -76,8 +76,8 @@ type Message struct {
 	Updated     time.Time       `json:"updated"`
 
 	// Where the message stands in its chat; filled in by Path.
-	Depth    int     `json:"depth"`    // messages before it
-	Branches []int64 `json:"branches"` // ids of the messages with the same parent, itself included, oldest first
+	Depth    int     `json:"depth"`                         // messages before it
+	Branches []int64 `json:"branches" ts:"number[] | null"` // ids of the messages with the same parent, itself included, oldest first
 }
 
 const messageColumns = "id, chat, ifnull(parent, 0), role, content, reasoning, tool_calls, tool_call, attachments, status, error, model, stats, created, updated"

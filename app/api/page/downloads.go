@@ -20,8 +20,8 @@ type download struct {
 	Phase string  `json:"phase,omitempty"`
 	Done  int64   `json:"done"`
 	Total int64   `json:"total"`
-	Speed float64 `json:"speed"` // bytes per second
-	State string  `json:"state"` // running, paused, failed
+	Speed float64 `json:"speed"`                                               // bytes per second
+	State string  `json:"state" ts:"'running' | 'paused' | 'failed' | 'done'"` // running, paused, failed
 	Error string  `json:"error,omitempty"`
 }
 
@@ -119,12 +119,12 @@ func (p *Page) find(ctx context.Context, query string) ([]hub.Repo, error) {
 type found struct {
 	hub.Repo
 	URL    string `json:"url"` // its page on the hub
-	Models []file `json:"models"`
+	Models []file `json:"models" ts:"HubFile[] | null"`
 }
 
 type file struct {
 	hub.RepoModel
-	Fit string `json:"fit"` // fits, tight, large, unknown
+	Fit string `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"` // fits, tight, large, unknown
 }
 
 // fit says whether a file can be run here: the weights, and as much again up to

@@ -41,7 +41,7 @@ func (p *Page) machine() machine {
 type cacheType struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
-	Group   string   `json:"group"`
+	Group   string   `json:"group" ts:"'safe' | 'balanced' | 'small' | 'experimental'"`
 	Note    string   `json:"note"`
 	Bits    float64  `json:"bits"` // a value, at head size 128
 	K       side     `json:"k"`

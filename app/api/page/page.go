@@ -165,7 +165,7 @@ func (p *Page) trusted(r *http.Request) bool {
 // notice is a line that stays on the page until somebody takes it away.
 type notice struct {
 	ID    string `json:"id"`
-	Level string `json:"level"`
+	Level string `json:"level" ts:"'info' | 'warning' | 'error'"`
 	Text  string `json:"text"`
 }
 

@@ -16,7 +16,7 @@ type progress struct {
 
 // preparing is a calibration in the background.
 type preparing struct {
-	State string `json:"state"`
+	State string `json:"state" ts:"'waiting' | 'measuring' | 'done' | 'failed'"`
 	progress
 	Error string `json:"error,omitempty"`
 }

@@ -15,9 +15,9 @@ import (
 
 // chatSettings is what a chat or a preset says about its answers.
 type chatSettings struct {
-	Sampling  map[string]float64 `json:"sampling"`
-	MaxTokens int                `json:"max_tokens"`
-	Thinking  *bool              `json:"thinking"`
+	Sampling  map[string]float64 `json:"sampling,omitempty"`
+	MaxTokens int                `json:"max_tokens,omitempty"`
+	Thinking  *bool              `json:"thinking,omitempty"`
 }
 
 // readSettings reads them and checks every number.

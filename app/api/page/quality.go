@@ -57,7 +57,7 @@ type Step struct {
 // measuring is a measurement as windows are told of it.
 type measuring struct {
 	Model string  `json:"model"`
-	State string  `json:"state"` // running, done, cancelled or failed
+	State string  `json:"state" ts:"'running' | 'done' | 'cancelled' | 'failed'"` // running, done, cancelled or failed
 	Doing string  `json:"doing,omitempty"`
 	Share float64 `json:"share"`
 	Left  float64 `json:"left_s"`

@@ -16,7 +16,7 @@ import (
 // setting is a setting with its value.
 type setting struct {
 	config.Field
-	Value  any           `json:"value"`
+	Value  any           `json:"value" ts:"Value"`
 	Origin config.Origin `json:"origin"`
 	Given  bool          `json:"given,omitempty"` // a secret is set, and not shown
 }

@@ -2,12 +2,7 @@
 // comes from that server, and in the window, where it comes from the program and
 // the server is elsewhere on loopback.
 
-export interface Config {
-  base: string;
-  token: string;
-  desktop: boolean;
-  version: string;
-}
+import type { Config } from './types';
 
 /** An answer that says no, or none at all (status 0). */
 export class ApiError extends Error {

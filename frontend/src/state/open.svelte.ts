@@ -1,7 +1,7 @@
 import { SvelteMap } from 'svelte/reactivity';
 import { ApiError, explain, get, post, remove } from '../lib/api';
 import { stream } from '../lib/sse';
-import type { Attachment, Chat, Message } from '../lib/types';
+import type { Attachment, Chat, Figures, Message, Piece, Usage } from '../lib/types';
 import { recall, remember } from '../lib/window';
 import { chats } from './chats.svelte';
 import { drafts } from './drafts.svelte';
@@ -27,19 +27,6 @@ export interface Waiting {
   total: number;
   /** Seconds that are left, about. */
   left_s?: number;
-}
-
-/** What a running answer comes to. */
-export interface Figures {
-  prompt: number;
-  cached: number;
-  resumed: number;
-  tokens: number;
-  tok_s: number;
-  ms: number;
-  context: number;
-  bytes: number;
-  token_bytes: number;
 }
 
 /** An answer that is followed, with what its stream has told. */
@@ -348,7 +335,7 @@ class Open {
   }
 
   /** Takes one event; true at the end. The message may be outside of the window. */
-  private take(id: number, f: Followed, name: string, data: Delta): boolean {
+  private take(id: number, f: Followed, name: string, data: Piece): boolean {
     const at = this.messages.findIndex((m) => m.id === id);
     const message = this.messages[at];
     switch (name) {
@@ -380,24 +367,6 @@ class Open {
   private answering(id: number) {
     if (this.waiting[id]?.phase !== 'answer') this.waiting[id] = { phase: 'answer', done: 0, total: 0 };
   }
-}
-
-interface Delta {
-  /** The text is all there is, not what is added. */
-  reset?: boolean;
-  text: string;
-}
-
-/** How much of the context a chat takes, in tokens and bytes of the cache. */
-export interface Usage {
-  model: string;
-  used: number;
-  context: number;
-  reserved: number;
-  bytes: number;
-  bytes_used: number;
-  k: string;
-  v: string;
 }
 
 export const open = new Open();
