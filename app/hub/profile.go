@@ -18,9 +18,9 @@ import (
 type Profile struct {
 	From       string          `json:"from"` // name of the other one at that time
 	System     string          `json:"system,omitempty"`
-	Template   string          `json:"template,omitempty"`   // Jinja
-	Parameters json.RawMessage `json:"parameters,omitempty"` // an object of sampling options
-	Messages   json.RawMessage `json:"messages,omitempty"`   // a list that begins every conversation
+	Template   string          `json:"template,omitempty"`                // Jinja
+	Parameters json.RawMessage `json:"parameters,omitempty" ts:"unknown"` // an object of sampling options
+	Messages   json.RawMessage `json:"messages,omitempty" ts:"unknown[]"` // a list that begins every conversation
 	Licence    string          `json:"licence,omitempty"`
 }
 

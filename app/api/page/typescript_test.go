@@ -47,6 +47,7 @@ var wireTypes = []struct {
 	{"Hit", store.Hit{}},
 	{"Share", progress{}},
 	{"Preparing", preparing{}},
+	{"Profile", hub.Profile{}},
 	{"Model", model{}},
 	{"ModelDetail", detail{}},
 	{"Progress", hub.Progress{}},

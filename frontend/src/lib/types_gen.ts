@@ -135,6 +135,19 @@ export interface Preparing {
   error?: string;
 }
 
+export interface Profile {
+  /** name of the other one at that time */
+  from: string;
+  system?: string;
+  /** Jinja */
+  template?: string;
+  /** an object of sampling options */
+  parameters?: unknown;
+  /** a list that begins every conversation */
+  messages?: unknown[];
+  licence?: string;
+}
+
 export interface Model {
   name: string;
   /** of the first file, absolute */
@@ -154,6 +167,8 @@ export interface Model {
   added?: string;
   /** why it cannot be used */
   error?: string;
+  /** of a model that shares the files of another one */
+  profile?: Profile;
   arch: string;
   /** general.name */
   title?: string;
@@ -206,6 +221,8 @@ export interface ModelDetail {
   added?: string;
   /** why it cannot be used */
   error?: string;
+  /** of a model that shares the files of another one */
+  profile?: Profile;
   arch: string;
   /** general.name */
   title?: string;
