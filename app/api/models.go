@@ -2,16 +2,23 @@ package api
 
 import (
 	"net/http"
+	"strconv"
+	"time"
 
+	"godwit/app/api/anthropic"
 	"godwit/app/api/openai"
+	"godwit/app/api/wire"
 	"godwit/app/pool"
 )
 
 // openaiModels answers GET /v1/models.
-func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) openaiModels(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.pool.Models()
 	if err != nil {
 		return err
+	}
+	if ofAnthropic(r) {
+		return s.anthropicModels(w, r, list)
 	}
 	out := openai.ModelList{Object: "list", Data: []openai.ModelInfo{}, Models: []openai.ModelName{}}
 	for i := range list {
@@ -29,8 +36,49 @@ func (s *Server) openaiModel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if ofAnthropic(r) {
+		writeJSON(w, http.StatusOK, s.anthropicModel(&m))
+		return nil
+	}
 	writeJSON(w, http.StatusOK, s.openaiInfo(&m))
 	return nil
+}
+
+// ofAnthropic reports whether Anthropic's client asks: it names the version of its
+// API, and reads no other form.
+func ofAnthropic(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
+func (s *Server) anthropicModel(m *pool.Model) anthropic.Model {
+	o := s.openaiInfo(m)
+	return anthropic.NewModel(m.Name, m.Title, time.Unix(o.Created, 0), o.Context)
+}
+
+// anthropicModels answers GET /v1/models in Anthropic's form.
+func (s *Server) anthropicModels(w http.ResponseWriter, r *http.Request, list []pool.Model) error {
+	limit, err := limitOf(r, 20, 1000)
+	if err != nil {
+		return err
+	}
+	all := make([]anthropic.Model, len(list))
+	for i := range list {
+		all[i] = s.anthropicModel(&list[i])
+	}
+	q := r.URL.Query()
+	writeJSON(w, http.StatusOK, anthropic.Page(all, func(m *anthropic.Model) string { return m.ID }, limit, q.Get("before_id"), q.Get("after_id")))
+	return nil
+}
+
+// limitOf reads the query parameter limit.
+func limitOf(r *http.Request, standard, most int) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return standard, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, wire.Bad("limit", "want a number from 1 to %d", most)
+	}
+	return n, nil
 }
 
 // named is the model of exactly that name. Asking for a model's description

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
@@ -117,16 +116,11 @@ func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 
 // inputItems answers GET /v1/responses/{id}/input_items.
 func (s *Server) inputItems(w http.ResponseWriter, r *http.Request) error {
-	const most = 100
-	q := r.URL.Query()
-	limit := 20
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > most {
-			return wire.Bad("limit", "want a number from 1 to %d", most)
-		}
-		limit = n
+	limit, err := limitOf(r, 20, 100)
+	if err != nil {
+		return err
 	}
+	q := r.URL.Query()
 	order := q.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
 		return wire.Bad("order", "%.64q is not one of asc, desc", order)

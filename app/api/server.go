@@ -71,6 +71,7 @@ type Server struct {
 	beat     time.Duration // between the heartbeats of a stream
 	ending   ending
 	controls controls
+	batches  batches
 
 	stocks // what clients have set and begun
 }
