@@ -34,6 +34,7 @@ type batches struct {
 type batch struct {
 	anthropic.Batch
 	expires time.Time
+	whose   wire.Whose
 	pending []anthropic.Batched
 	results bytes.Buffer // JSON lines
 	bytes   int
@@ -63,7 +64,7 @@ func (s *Server) startBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := time.Now()
-	b := &batch{pending: list, bytes: len(body), expires: now.Add(batchLife)}
+	b := &batch{whose: s.whose(r), pending: list, bytes: len(body), expires: now.Add(batchLife)}
 	b.Batch = anthropic.Batch{
 		ID: wire.ID("msgbatch_"), Type: "message_batch", Status: "in_progress", Counts: anthropic.BatchCounts{Processing: len(list)},
 		Created: anthropic.Timestamp(now), Expires: anthropic.Timestamp(b.expires),
@@ -103,7 +104,7 @@ func (s *Server) workBatches() {
 		if b == nil {
 			return
 		}
-		answer := s.answerBatched(ctx, next)
+		answer := s.answerBatched(ctx, next, b.whose)
 		s.batches.note(b, next.ID, answer)
 	}
 }
@@ -131,11 +132,11 @@ func (s *Server) nextBatched() (*batch, anthropic.Batched, context.Context) {
 }
 
 // answerBatched answers one request.
-func (s *Server) answerBatched(ctx context.Context, q anthropic.Batched) anthropic.BatchAnswer {
+func (s *Server) answerBatched(ctx context.Context, q anthropic.Batched, whose wire.Whose) anthropic.BatchAnswer {
 	call, err := s.messages(q.Params)
 	if err == nil {
 		items := make(chan item, 16)
-		s.work.Go(func() { s.produce(ctx, call, items) })
+		s.work.Go(func() { s.produce(ctx, call, whose, items) })
 		var body any
 		body, err = collect(ctx, call, items, func(text string) { s.log.Info("request notice", "notice", text) })
 		if err == nil {
