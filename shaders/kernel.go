@@ -10,6 +10,8 @@
 // Metal cannot include files at run time, so Source concatenates: the
 // constants as #define lines, the header, the parameter struct as the Go side
 // declares it, and the kernel's file.
+//
+// The glossary in engine/kv defines the terms used here.
 package shaders
 
 import (

@@ -43,19 +43,20 @@ const maxShared = 29 << 10
 type Cache struct {
 	HeadDim   int // values of a head
 	Lanes     int // values in the rotated domain, zeros included
-	HeadBytes int // of a cell
+	HeadBytes int // bytes of a head in one cell
 
-	// SelfCalibrated says that the channels of packed keys are levelled by what each conversation
-	// has measured, those of exact ones not: they have queries of their own.
+	// SelfCalibrated reports whether packed keys are normalised by what each
+	// conversation has measured. Exact keys are not, so they need other queries.
 	SelfCalibrated bool
 
-	// What is kept exactly beside it, in the same rotated domain; nil: nothing.
+	// Exact and Pinned are the forms of those tiers, in the same rotated domain;
+	// nil without the tier.
 	Exact, Pinned *Cache
 
 	form *kv.Type // the first segment's
 	segs []kv.Segment
 	tail *kv.Segment
-	cut  int // values that are cut into blocks of a trellis
+	cut  int // number of values in blocks of a trellis
 	base float32
 	view bool
 }

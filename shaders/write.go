@@ -16,7 +16,7 @@ type Target struct {
 }
 
 // Encode lists the launches that write rows of x to a part of the cache; c is the
-// form of that part. The grid is X by kvHeads by rows.
+// form of that tier. The grid is X by kvHeads by rows.
 func (c *Cache) Encode(kvHeads int, to Target) []Launch {
 	var list []Launch
 	for i, s := range c.segs {

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// takeExact prepares query i for exact keys and sinks from the packed
+// takeExact prepares query i for exact and pinned keys from the packed
 // preparation in from.
 func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 	if w.exact != nil {
@@ -16,7 +16,7 @@ func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 	w.takePinned(i, from)
 }
 
-// takePinned prepares query i for sinks alone.
+// takePinned prepares query i for pinned keys only.
 func (w *attnWorker) takePinned(i int, from *attn.Queries) {
 	if w.pinned != nil {
 		w.pinned.Take(i, from)
@@ -29,8 +29,8 @@ func (w *attnWorker) alone(v *attn.Visit) []attn.Visit {
 	return w.single[:]
 }
 
-// runChunk computes the softmax of a job over one part of the context. All
-// scores come first, so that weights are relative to the maximum of the part.
+// runChunk computes the softmax of a job over one chunk of the context. All
+// scores come first, so that weights are relative to the maximum of the chunk.
 // to has one softmax per query, overwritten here, with contiguous sums.
 func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 	lo, hi := max(j.lo, t.cuts.start(chunk)), min(j.hi, t.cuts.start(chunk+1))
@@ -96,7 +96,7 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 
 // score writes the scores of pages from lo on: the packed form where a row
 // reads it, then the exact form over them for rows that read that, then the
-// sinks over both.
+// pinned rows over both.
 func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
 	for i := 0; i < len(visits); {
 		n := k.untilExact(p, len(visits)-i, func(n int) int { return lo + i + n })
@@ -144,9 +144,9 @@ func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 	}
 }
 
-// accumulate adds the weighted values of pages, the first of the part being lo,
-// each row in the form that it reads. Sink weights are taken out before the
-// rest.
+// accumulate adds the weighted values of pages, each row in the form that it
+// reads. The chunk begins at page lo. Weights of pinned rows are used and
+// removed first.
 func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits []attn.Visit) {
 	before := w.vBytes
 	if lo == 0 && v.pinned != nil && len(visits) > 0 && visits[0].At == 0 {
@@ -179,7 +179,7 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 	}
 }
 
-// accumulatePinned adds the values of the sinks and removes their weights from
+// accumulatePinned adds the values of the pinned rows and removes their weights from
 // the first page.
 func (t *attention) accumulatePinned(w *attnWorker, p *pages, v *read, first *attn.Visit) {
 	n := v.pinned.Cells()
@@ -264,7 +264,7 @@ func (t *attention) prepare(w *attnWorker, j *job) {
 	w.ready = is
 }
 
-// runWhole processes all parts of the context, one after another.
+// runWhole processes all chunks of the context, one after another.
 func (t *attention) runWhole(w *attnWorker, j *job) {
 	for i := range w.queries.N {
 		w.total[i].reset()

@@ -37,22 +37,22 @@ type attention struct {
 }
 
 // attnForms are the forms of K and V that a layer reads: packed, exact and
-// sinks. Exact and sinks may be nil.
+// pinned. Exact and pinned may be nil.
 type attnForms struct{ kForm, vForm, kExact, vExact, kPinned, vPinned *attn.Form }
 
 // attnWorker is the memory of one worker; layers of one shape share it.
 type attnWorker struct {
 	queries      *attn.Queries
 	exact        *attn.Queries // queries prepared for exact keys
-	pinned       *attn.Queries // queries prepared for sinks
+	pinned       *attn.Queries // queries prepared for pinned keys
 	pinnedScores []float32
 	scores       []float32
-	sum          []float32 // accumulators of the current part, Padded values for each query
+	sum          []float32 // accumulators of the current chunk, Padded values for each query
 	scratch      *attn.Scratch
-	normalised   []float32 // a key or query with levelled channels
+	normalised   []float32 // a key or query with normalised channels
 	roped        []float32 // a key, then the queries of a row, after RoPE
 	out          []float32 // output of one query head
-	offset       []float32 // per query, what its scores lack because packed keys are levelled
+	offset       []float32 // per query, what its scores lack because packed keys are normalised
 	chunk, total []softmax
 	keys, values [longPages]attn.Visit
 	single       [1]attn.Visit
@@ -71,7 +71,7 @@ type prepared struct {
 	head  int
 }
 
-// prefix records how many leading parts of a split job this worker has already
+// prefix records how many leading chunks of a split job this worker has already
 // merged, so that they need not move to the worker that merges the rest.
 type prefix struct {
 	t      *attention
@@ -83,10 +83,10 @@ type prefix struct {
 // attnMemory is the memory that layers of one shape share.
 type attnMemory struct {
 	workers []*attnWorker
-	partial []softmax       // [job that is split][part][query]
-	arrived []atomic.Uint64 // finished parts of each split job; the upper half counts merged parts
+	partial []softmax       // [job that is split][chunk][query]
+	arrived []atomic.Uint64 // finished chunks of each split job; the upper half counts merged chunks
 	jobs    int             // jobs that may be split
-	chunks  int             // parts of the longest context
+	chunks  int             // chunks of the longest context
 }
 
 // attnShape is the key of an attnMemory.

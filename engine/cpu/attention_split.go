@@ -5,9 +5,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// A part is a run of pages with a softmax of its own. The parts of a row are
-// merged in order, whichever worker computed them. The first two parts are
-// short, the next ones twice as long, the rest long: few parts for a long
+// A chunk is a run of pages with a softmax of its own. The chunks of a row are
+// merged in order, whichever worker computed them. The first two chunks are
+// short, the next ones twice as long, the rest long: few chunks for a long
 // context, and enough for every worker for a short one.
 const (
 	shortPages  = 512 / kv.PageCells
@@ -15,14 +15,14 @@ const (
 	longPages   = 4 * shortPages
 )
 
-// cuts is the number of leading pages that do not belong to long parts. Each
-// new part starts another memory stream and costs a merge.
+// cuts is the number of leading pages that do not belong to long chunks. Each
+// new chunk starts another memory stream and costs a merge.
 type cuts int
 
-// cutsFor returns the cuts of a layer: fewer heads mean fewer long parts.
+// cutsFor returns the cuts of a layer: fewer heads mean fewer long chunks.
 func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
 
-// chunk returns the part that holds a page.
+// chunk returns the chunk that holds a page.
 func (c cuts) chunk(page int) int {
 	switch n := int(c); {
 	case page < 2*shortPages:
@@ -34,7 +34,7 @@ func (c cuts) chunk(page int) int {
 	}
 }
 
-// start returns the first page of a part.
+// start returns the first page of a chunk.
 func (c cuts) start(chunk int) int {
 	switch last := int(c)/middlePages + 1; {
 	case chunk <= 2:
@@ -46,8 +46,8 @@ func (c cuts) start(chunk int) int {
 	}
 }
 
-// room returns the largest number of parts that n consecutive pages touch. The
-// worst range begins with the last page of the first part.
+// room returns the largest number of chunks that n consecutive pages touch. The
+// worst range begins with the last page of the first chunk.
 func (c cuts) room(n int) int { return c.chunk(n+shortPages-2) + 1 }
 
 // job is some rows of a span for one KV head.
@@ -57,11 +57,11 @@ type job struct {
 	first, rows int // rows in the batch
 	lo, hi      int // pages that at least one row sees
 	split       int // index among the split jobs, -1 if the context is not split
-	chunk, end  int // parts of this task when split, from 0
-	chunks      int // parts of the whole job
+	chunk, end  int // chunks of this task when split, from 0
+	chunks      int // chunks of the whole job
 }
 
-// last reports whether a job covers the last part of its context.
+// last reports whether a job covers the last chunk of its context.
 func (j *job) last() bool { return j.split < 0 || j.end == j.chunks }
 
 // splits reports whether the batch has so few spans that their contexts are
@@ -71,9 +71,9 @@ func (t *attention) splits() bool {
 }
 
 // cut chooses how many pages make a task where contexts are divided, and
-// returns the number of tasks. A task processes the parts that begin in its
+// returns the number of tasks. A task processes the chunks that begin in its
 // pages, perhaps none. Neighbouring tasks therefore share the same amount of
-// work, whatever the length of the parts.
+// work, whatever the length of the chunks.
 func (t *attention) cut() (tasks int) {
 	size := longPages
 	for _, s := range t.p.b.Spans {
@@ -184,7 +184,7 @@ func (t *attention) findSplit(task int) (job, bool) {
 		head, at := task/n, (lo/size+task%n)*size
 		first, chunk := t.cuts.chunk(lo), t.cuts.chunk(max(lo, at))
 		if t.cuts.start(chunk) < at && at > lo {
-			chunk++ // the part begins in an earlier piece
+			chunk++ // the chunk begins in an earlier piece
 		}
 		end := t.cuts.chunk(min(hi, at+size)-1) + 1
 		return job{
@@ -195,7 +195,7 @@ func (t *attention) findSplit(task int) (job, bool) {
 	return job{}, false
 }
 
-// runSplit processes some parts; the worker that finishes the last part merges
+// runSplit processes some chunks; the worker that finishes the last chunk merges
 // all.
 func (t *attention) runSplit(w *attnWorker, j *job) {
 	at := func(chunk int) []softmax { return t.partial[(j.split*t.chunks+chunk)*t.group:][:t.group] }

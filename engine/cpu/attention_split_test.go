@@ -15,7 +15,7 @@ import (
 
 // A step whose context is divided among workers gives the bits of a row of a
 // prompt, which one worker computes: with any number of workers, and with
-// contexts and windows that begin and end around the borders of parts.
+// contexts and windows that begin and end around the borders of chunks.
 func TestSplitContext(t *testing.T) {
 	for _, c := range []attnRig{
 		{k: "q8_0", v: "turbo3", heads: 3, kvHeads: 1, dim: 64, dimV: 64, layers: 2},
@@ -87,8 +87,8 @@ func TestSplitTogether(t *testing.T) {
 	}
 }
 
-// The parts of any pages in a row have memory, and where contexts are divided
-// every part is the work of one task.
+// The chunks of any pages in a row have memory, and where contexts are divided
+// every chunk is the work of one task.
 func TestChunks(t *testing.T) {
 	for _, heads := range []int{1, 2, 3, 8} {
 		c := cutsFor(heads)

@@ -43,7 +43,7 @@ func testSameResults(t *testing.T, c attnRig) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	tokens, most := someTokens(rng, 700), 3
 	if testing.Short() { // an emulated processor
-		tokens, most = tokens[:530], 2 // still two parts of 512
+		tokens, most = tokens[:530], 2 // still two chunks of 512
 	}
 	if c.mla {
 		tokens = tokens[:200]
@@ -228,7 +228,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// What a worker holds does not grow with the context; parts of it add a row of
+// What a worker holds does not grow with the context; chunks of it add a row of
 // values for every 2,048 cells, and some for the short ones.
 func TestWorkerMemory(t *testing.T) {
 	c := attnRig{k: "q8_0", v: "turbo3", heads: 8, kvHeads: 2, dim: 128, dimV: 128, rows: 64, options: backend.Options{Threads: 1}}

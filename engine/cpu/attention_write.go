@@ -116,9 +116,9 @@ type rowWrite struct {
 	at               kv.At
 }
 
-// write stores x in every part that has a cell for it, the packed one from
+// write stores x in every tier that has a cell for it, the packed one from
 // packed, and returns the number of blocks with a saturated scale. Types that
-// are packed by page skip the packed part while an exact one exists.
+// are packed by page skip the packed tier while an exact one exists.
 func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (saturated int) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
@@ -135,7 +135,7 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 }
 
 // prefetchForWrite prefetches for writing the lines that write changes, except those of
-// sinks.
+// pinned.
 func (s *side) prefetchForWrite(w *rowWrite) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0

@@ -56,7 +56,7 @@ func (l *layerCache) side(s kv.Side) *side {
 	return &l.k
 }
 
-// side is K or V of a layer: its packed pages, its exact pages, and its sinks,
+// side is K or V of a layer: its packed pages, its exact pages, and its pinned rows,
 // a page of few cells for each sequence.
 type side struct {
 	store
@@ -64,17 +64,17 @@ type side struct {
 	packedByPage  bool // pages are packed from exact ones
 }
 
-// store is the pages of a part. The bytes that attention reads are contiguous per
+// store holds the pages of one tier. The bytes that attention reads are contiguous per
 // KV head for runPages pages, so that they form one memory stream; the rest of
 // those pages follows. A short context uses the first run only.
 type store struct {
-	form       *attn.Form // nil where the layer has no such part
+	form       *attn.Form // nil where the layer has no such tier
 	data       memory
 	beyond     memory // rest of the pages, behind data
 	pages      int    // pages in data
 	page       int    // bytes of a page of all KV heads
 	heads      int
-	asymmetric []bool // [page][head] in data: the page may have odd cells; nil where the form has none
+	asymmetric []bool // [page][head] in data: the page may have asymmetric cells; nil where the form has none
 }
 
 const runPages = 32
@@ -99,12 +99,12 @@ func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 	}
 }
 
-// isAsymmetric reports whether one KV head of a page may have odd cells.
+// isAsymmetric reports whether one KV head of a page may have asymmetric cells.
 func (s *store) isAsymmetric(page int32, head int) bool {
 	return s.asymmetric != nil && s.asymmetric[int(page)*s.heads+head]
 }
 
-// mark records whether a cell of a page is odd. Cells of a page are written
+// mark records whether a cell of a page is asymmetric. Cells of a page are written
 // from the first on, and the first one resets the page.
 func (s *store) mark(page int32, head, cell int, asymmetric bool) {
 	if s.asymmetric != nil && (asymmetric || cell == 0) {
@@ -148,7 +148,7 @@ func (s *store) run(page int32, head int) (read, rest []byte) {
 	return data[at*n : run*n], data[run*n+at*(all-n):]
 }
 
-// tier returns the store of a part.
+// tier returns the store of a tier.
 func (s *side) tier(p kv.Tier) *store {
 	switch p {
 	case kv.Exact:
@@ -329,7 +329,7 @@ func (c *cache) form(k formKey) *attn.Form {
 	return f
 }
 
-// store returns a part of one side of a layer.
+// store returns a tier of one side of a layer.
 func (p *program) store(layer int, s kv.Side, tier kv.Tier) (*store, int, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
@@ -407,7 +407,7 @@ func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 	return st.page / st.form.Cells()
 }
 
-// CopyCells copies n cells of a part from cell src to cell dst in every layer
+// CopyCells copies n cells of a tier from cell src to cell dst in every layer
 // of a group.
 func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {

@@ -103,7 +103,7 @@ func testPages(t *testing.T, form *attn.Form, pages int) {
 	}
 }
 
-// Pages with odd cells are known as such however the cells came, and a page that
+// Pages with asymmetric cells are known as such however the cells came, and a page that
 // begins anew is not; attention over both kinds has what float arithmetic gives.
 func TestAsymmetricPages(t *testing.T) {
 	c := attnRig{k: "turbo3", v: "turbo3", heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1024, rows: 200}
@@ -163,7 +163,7 @@ func TestAsymmetricPages(t *testing.T) {
 	}
 }
 
-// movesAsymmetric copies a page whose first head is odd, its first odd cell, and that as a
+// movesAsymmetric copies a page whose first head is asymmetric, its first asymmetric cell, and that as a
 // row to the last page of the cache.
 func movesAsymmetric(t *testing.T, asymmetric *rigRun, page int32) {
 	const last = 1024/kv.PageCells - 1

@@ -8,7 +8,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// Keys that are stored without their mean and levelled give the attention of
+// Keys that are stored without their mean and normalised give the attention of
 // keys as they are, where a softmax is free of shifts and where it is not. The
 // bound is the rounding of float32: keys of size 10 with means of 10 times that
 // lose a decimal digit.

@@ -35,7 +35,7 @@ func (p *program) prefetchOutput(v graph.Value, row, from, n int) {
 }
 
 // prefetch prefetches the queries of a job unless the worker holds them ready. For
-// the job with the last part it also prefetches the keys and values that it
+// the job with the last chunk it also prefetches the keys and values that it
 // writes, and its output for writing.
 func (t *attention) prefetch(w *attnWorker, j *job) {
 	q, o := t.group*t.DimK, t.group*t.DimV
@@ -60,7 +60,7 @@ func (t *attention) prefetch(w *attnWorker, j *job) {
 }
 
 // prefetchWrite prefetches the lines of a page that a job's key and value change,
-// before the preceding part if the same worker has both.
+// before the preceding chunk if the same worker has both.
 func (t *attention) prefetchWrite(w *attnWorker, j *job) {
 	switch {
 	case j.split < 0, j.end == j.chunks-1:

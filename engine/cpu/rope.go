@@ -56,7 +56,7 @@ func (c *compiler) appliesRope(a graph.Attention) bool {
 	return err != nil || l.self == nil
 }
 
-// heads writes n heads of row x, from head i on, with RoPE to dst; a nil turn
+// heads writes n heads of row x, from head i on, with RoPE to dst; a nil rope
 // returns them unchanged. They are copied first and together, because vector
 // loads cannot forward from narrower stores until those reach the cache.
 func (t *rope) heads(dst, x []float32, i, n, dim, row int) []float32 {

@@ -12,7 +12,7 @@ import (
 
 // Keys and values whose scale f16 does not hold are counted as they are
 // written, a block each, as the types' own encoders count them: by side, for
-// any number of threads and any chunks. Exact pages and sinks count too, and
+// any number of threads and any chunks. Exact pages and pinned rows count too, and
 // types that are packed by page count when they are.
 func TestSaturated(t *testing.T) {
 	hostile := []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
@@ -58,7 +58,7 @@ func TestSaturated(t *testing.T) {
 }
 
 // saturated counts the blocks of tokens at the start of a sequence by the
-// types' own encoders, in every part that has a place for them.
+// types' own encoders, in every tier that has a place for them.
 func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 	y := &r.layout.Layers[0]
 	first := []int{kv.K: r.heads * r.dim, kv.V: (r.heads + r.kvHeads) * r.dim}

@@ -14,7 +14,7 @@ type softmax struct {
 }
 
 func exp(x float32) float32 {
-	if x == 0 { // one of two parts has the larger maximum
+	if x == 0 { // one of two chunks has the larger maximum
 		return 1
 	}
 	return float32(math.Exp(float64(x)))
@@ -25,7 +25,7 @@ func (s *softmax) reset() {
 	clear(s.acc)
 }
 
-// settle turns a part without weights into a neutral element of merge.
+// settle turns a chunk without weights into a neutral element of merge.
 func (s *softmax) settle() {
 	if s.sum == 0 {
 		s.reset()
@@ -42,7 +42,7 @@ func (s *softmax) raise(top float32) {
 	s.max = top
 }
 
-// merge adds a later part.
+// merge adds a later chunk.
 func (s *softmax) merge(chunk *softmax) {
 	if chunk.sum == 0 {
 		return

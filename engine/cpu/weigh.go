@@ -10,8 +10,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// weigh turns the scores of a part, pages lo to lo+len(used), into weights, and
-// stores the maximum and the sum of each query in parts.
+// weigh turns the scores of a chunk, pages lo to lo+len(used), into weights, and
+// stores the maximum and the sum of each query in chunks.
 func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks []softmax) {
 	b := t.p.b
 	length := b.Spans[j.span].Len

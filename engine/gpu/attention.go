@@ -11,7 +11,7 @@ import (
 	"godwit/shaders"
 )
 
-// maxGroups bounds the threadgroups of one row's decode attention: enough parts
+// maxGroups bounds the threadgroups of one row's decode attention: enough chunks
 // of the context to keep a large device busy, few enough to merge cheaply.
 const maxGroups = 256
 
@@ -102,7 +102,7 @@ func (s *side) places() (private, privateAt, passing uint32) {
 	return uint32(s.exact.private), uint32(at / imageAlign), uint32((at + s.passing) / imageAlign)
 }
 
-// base returns the offset of the sinks and exact pages of a layer.
+// base returns the offset of the pinned rows and exact pages of a layer.
 func (s *side) base() int64 {
 	if s.pinned.buffer != nil {
 		return s.pinned.at
@@ -110,7 +110,7 @@ func (s *side) base() int64 {
 	return s.exact.at
 }
 
-// bindExact returns the memory of sinks and exact pages from base on.
+// bindExact returns the memory of pinned rows and exact pages from base on.
 func (c *compiler) bindExact(t *attention, s *side) place {
 	b := c.p.cache.beside[kv.K]
 	if s == &t.cache.sides[kv.V] {
@@ -146,7 +146,7 @@ func (t *attention) normalisation(p *program) (err error) {
 
 // attendMemory is scratch that all layers use one after another: queries
 // divided by the gain of their channels and keys multiplied by it, rotated
-// queries, the second vector of residuals, shifts, and parts.
+// queries, the second vector of residuals, shifts, and chunks.
 type attendMemory struct{ normalised, keys, query, residual, shift, partial place }
 
 // attendRoom allocates it for the largest layer.
@@ -189,7 +189,7 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 }
 
 // addAttend adds the launches of a layer: writes to the cache, packing of
-// pages, rotation of queries into the domain of the keys, parts of the context,
+// pages, rotation of queries into the domain of the keys, chunks of the context,
 // their sum.
 func (c *compiler) addAttend(t *attention) error {
 	query := c.value(t.node.In[0])
@@ -236,7 +236,7 @@ func (c *compiler) addAttend(t *attention) error {
 func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.shifted {
 		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
-		if t.Softcap == 0 && t.cache.self == nil { // sinks are compared with logits
+		if t.Softcap == 0 && t.cache.self == nil { // sink logits are compared with logits
 			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
 		}
 		if t.cache.self != nil {
@@ -298,7 +298,7 @@ func (c *compiler) normalise(q *shaders.KvLevelParams, x place, t *attention, to
 	})
 }
 
-// write adds the launches that write K or V to every part with a cell for it:
+// write adds the launches that write K or V to every tier with a cell for it:
 // packed bytes to one, exact ones to the others.
 func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, exact place) error {
 	d := &t.cache.sides[s]
@@ -322,7 +322,7 @@ func (s *side) target(of kv.Side, m *image) shaders.Target {
 	return shaders.Target{Tier: kv.Exact, Side: of, Exact: m.exact, Private: s.exact.private, Passing: int(s.passing / imageAlign)}
 }
 
-// encode adds the launches that write K or V to one part.
+// encode adds the launches that write K or V to one tier.
 func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target shaders.Target, x place) error {
 	table, err := c.p.constant(bytesOf(form.Table()))
 	if err != nil {
@@ -353,7 +353,7 @@ func (c *compiler) perHead(l shaders.Launch, args []place, heads int) error {
 }
 
 // parts adds the attention of decode steps or of prefill, and the merging of
-// its parts.
+// its chunks.
 func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode bool) error {
 	p := c.p
 	tiles := p.image.tilesOf(a.Rows, t.cache.layout.Exact)

@@ -11,7 +11,7 @@ import (
 type cache struct {
 	layers []*layerCache // by layer number; nil for a layer without a cache
 	groups [][]*layerCache
-	beside [2]Buffer // of K and V: sinks, exact pages, and exact pages that layers share
+	beside [2]Buffer // of K and V: pinned rows, exact pages, and exact pages that layers share
 	cells  []byte    // cells of one KV head while they are copied
 }
 
@@ -30,7 +30,7 @@ type side struct {
 	passing               int64 // offset of the exact pages that layers share, after exact
 }
 
-// cells is one part of a side, in pages of some cells.
+// cells is one tier of a side, in pages of some cells.
 type cells struct {
 	buffer  Buffer // nil without cells
 	at      int64  // offset of the first cell
@@ -39,7 +39,7 @@ type cells struct {
 	private int    // pages before the ones that layers share
 }
 
-// tier returns the cells of a part; empty for parts that devices do not hold.
+// tier returns the cells of a tier; empty for tiers that devices do not hold.
 func (s *side) tier(p kv.Tier) *cells {
 	switch p {
 	case kv.Exact:
@@ -117,7 +117,7 @@ func (p *program) newCache() error {
 	return nil
 }
 
-// newBeside allocates the exact parts of one side of all layers: the sinks of
+// newBeside allocates the exact tiers of one side of all layers: the pinned rows of
 // every layer, the exact pages of every layer, and the ones that a chunk leaves
 // behind.
 func (p *program) newBeside(s kv.Side) error {
@@ -179,7 +179,7 @@ func (c *cache) layer(i int) (*layerCache, error) {
 	return c.layers[i], nil
 }
 
-// cells returns a part of one side of a layer.
+// cells returns a tier of one side of a layer.
 func (p *program) cells(layer int, s kv.Side, tier kv.Tier) (*layerCache, *cells, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
@@ -239,7 +239,7 @@ func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src [
 	return err
 }
 
-// CopyCells copies n cells of a part from cell src to cell dst in every layer
+// CopyCells copies n cells of a tier from cell src to cell dst in every layer
 // of a group.
 func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
 	if tier == kv.Measured {

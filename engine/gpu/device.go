@@ -1,5 +1,7 @@
 // Package gpu is the GPU backend: it turns a plan into kernel launches over
 // Device, which metal, cuda and the emulator implement.
+//
+// The glossary in package kv defines the terms used here.
 package gpu
 
 import (

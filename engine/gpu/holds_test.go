@@ -22,7 +22,7 @@ func TestHolds(t *testing.T) {
 	refused := 0
 	for _, typ := range kv.Types() {
 		for _, dim := range []int{64, 80, 576, 640, 1000} {
-			for _, newest := range []int{0, 64} { // and as many sinks
+			for _, newest := range []int{0, 64} { // and as many pinned rows
 				l, err := kv.Resolve(kv.Want{K: typ, V: typ}, []kv.LayerInfo{{
 					Cached: true, Heads: 2, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,
 				}}, kv.Settings{Cells: 64, Seqs: 1, UBatch: 1, ExactWindow: &newest, ExactSinks: &newest})

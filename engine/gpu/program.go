@@ -40,7 +40,7 @@ type program struct {
 	measured   []float32
 	shape      shape
 
-	sub subBatch // current part of a batch that does not run in one piece
+	sub subBatch // current sub-batch of a batch that does not run in one piece
 	top top
 }
 

@@ -134,7 +134,7 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 }
 
 // measuredRow calls f with the calibration of each KV head of a layer of a
-// sequence, and with its part of a row.
+// sequence, and with its share of a row.
 func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.SelfCalibration, part []byte) error) (*selfCalibration, error) {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {

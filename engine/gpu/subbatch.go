@@ -7,11 +7,11 @@ import (
 	"godwit/engine/llm"
 )
 
-// subBatch is some of the spans of a batch as a batch of their own.
+// subBatch is a batch of some of the spans of another.
 type subBatch struct {
 	batch   llm.Batch
 	results []int32 // rows in the whole batch's results
-	row     []int32 // rows of the part by rows of the whole; -1 for rows of other parts
+	row     []int32 // rows of the sub-batch by rows of the whole; -1 for rows of other sub-batches
 	first   bool    // nothing of the batch has been taken yet
 	self    []bool  // groups in which conversations calibrate their keys
 }
@@ -72,8 +72,8 @@ func (p *subBatch) take(b *llm.Batch, first int, single bool, out graph.RowSet) 
 	return next
 }
 
-// takePacks collects the pages that are packed in this part: pages that its
-// spans write or need for calibration; the first part of a batch also takes the
+// takePacks collects the pages that are packed in this sub-batch: pages that its
+// spans write or need for calibration; the first sub-batch of a batch also takes the
 // others.
 func (p *subBatch) takePacks(b *llm.Batch) {
 	t := &p.batch

@@ -409,7 +409,7 @@ func (c *Cache) ExactCell(group int, seq llm.Seq, pos int) int32 {
 	return cellOf(s.exact[group], pos)
 }
 
-// PinnedCell is the cell of a position among the exact sinks of a sequence; -1
+// PinnedCell is the cell of a position among the pinned rows of a sequence; -1
 // if it is none.
 func (c *Cache) PinnedCell(group int, seq llm.Seq, pos int) int32 {
 	n := c.layout.Groups[group].Exact.Pinned

@@ -71,7 +71,7 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 	},
 }
 
-// exact are settings with an exact window and sinks.
+// exact are settings with an exact window and pinned rows.
 func exact(s Settings, newest, pinned int) Settings {
 	s.ExactWindow, s.ExactSinks = &newest, &pinned
 	return s

@@ -159,7 +159,7 @@ func (c *Cache) rewrite(s *sequence) {
 }
 
 // forkExact gives d, a fork of s at pos, its share of the exact pages and a
-// copy of the sinks.
+// copy of the pinned rows.
 func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 	d.keep = min(s.keep, pos/PageCells*PageCells)
 	d.moved = s.moved && pos > 0

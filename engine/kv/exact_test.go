@@ -290,7 +290,7 @@ func TestPackSteps(t *testing.T) {
 	}
 }
 
-// What the layout says of the second part.
+// What the layout says of the exact tier.
 func TestWindowLayout(t *testing.T) {
 	layers := model(2, 4, 2, 64)
 	layers[1].Window = 512

@@ -108,14 +108,14 @@ type SideLayout struct {
 
 	Exact      *Type // form of exact pages, in the same rotated domain; nil for none
 	ExactRow   int   // bytes of one token in it, all KV heads
-	Pinned     *Type // form of exact sinks; nil for none
+	Pinned     *Type // form of pinned rows; nil for none
 	PinnedRow  int
 	SelfRow    int   // bytes of a conversation's own calibration, all KV heads; 0 for none
 	SelfBytes  int   // its memory, including the resulting channels
-	ExactBytes int64 // bytes of exact pages, sinks and own calibrations
+	ExactBytes int64 // bytes of exact pages, pinned rows and own calibrations
 }
 
-// Form returns the encoding of a part; nil if the side has no such part.
+// Form returns the encoding of a tier; nil if the side has no such tier.
 func (s *SideLayout) Form(p Tier) *Type {
 	switch p {
 	case Exact:
@@ -128,7 +128,7 @@ func (s *SideLayout) Form(p Tier) *Type {
 	return s.Active
 }
 
-// Row returns the size of a token in a part, all KV heads; 0 where nothing is
+// Row returns the size of a token in a tier, all KV heads; 0 where nothing is
 // stored.
 func (s *SideLayout) Row(p Tier) int {
 	switch p {
@@ -182,7 +182,7 @@ func (l *Layout) pages(g *Group, cells int) int {
 	return min(all, seqs*each)
 }
 
-// Bytes returns the memory of all cells, both parts; the largest int64 on
+// Bytes returns the memory of all cells, both tiers; the largest int64 on
 // overflow.
 func (l *Layout) Bytes() int64 {
 	n := addSat(l.Passing[K], l.Passing[V])

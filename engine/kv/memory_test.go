@@ -10,7 +10,7 @@ import (
 // memory is a backend's cells and states in plain slices.
 type memory struct {
 	layout *Layout
-	rows   [][2][3][]byte // [layer][side][part] of all cells
+	rows   [][2][3][]byte // [layer][side][tier] of all cells
 	states [][]byte       // [layer] of all slots
 	copies int            // of packed cells
 }

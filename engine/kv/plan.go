@@ -13,7 +13,7 @@ type Plan struct {
 	// PassingBytes is the part of Bytes for exact pages that a chunk leaves
 	// behind; all layers share them.
 	PassingBytes int64 `json:"passing_bytes"`
-	// ExactAlone is the size of the exact part of all layers with one sequence.
+	// ExactAlone is the size of the exact tier of all layers with one sequence.
 	ExactAlone int64    `json:"exact_alone"`
 	StateBytes int64    `json:"state_bytes"`
 	Events     []string `json:"events"`
@@ -44,7 +44,7 @@ type PlanLayer struct {
 }
 
 // PlanSide is K or V of a layer. Sizes are in bytes: RowBytes of one token,
-// Bytes of both parts, ExactBytes of the exact one.
+// Bytes of all tiers, ExactBytes of the exact tier.
 type PlanSide struct {
 	Wanted   string `json:"wanted"`
 	Active   string `json:"active"`

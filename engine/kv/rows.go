@@ -1,12 +1,12 @@
 package kv
 
-// Tier is a copy of a row: with an exact window, a page may exist packed,
-// exact, or both.
+// Tier is one copy of a row. With an exact window, a page may be packed, exact,
+// or both.
 type Tier uint8
 
-// The parts. Their cells are numbered separately: cells of packed and exact
-// pages by page, sinks by sequence (Exact.Sinks of the layer each). Measured is
-// one row per sequence, its own calibration (see Own).
+// The tiers. Each numbers its cells separately: packed and exact cells by page,
+// pinned cells by sequence (LayerLayout.Exact.Pinned of them each). Measured is
+// one row per sequence, the statistics of its SelfCalibration.
 const (
 	Packed Tier = iota
 	Exact

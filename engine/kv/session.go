@@ -37,7 +37,7 @@ type sessionHeader struct {
 type sessionGroup struct {
 	Window   int   `json:"window"`
 	Newest   int   `json:"newest"` // exact window
-	Pinned   int   `json:"sinks"`  // exact sinks
+	Pinned   int   `json:"sinks"`  // pinned rows
 	From     int   `json:"from"`   // first position whose row is there
 	Exact    []int `json:"exact"`  // pages whose exact rows are there, ascending
 	Unpacked int   `json:"late"`   // of these the last, whose packed rows are not there in types that are packed by page

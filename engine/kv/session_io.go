@@ -22,7 +22,7 @@ type visit func(buf []byte, layer int, side Side, tier Tier, cell int32) error
 type visitState func(buf []byte, layer int, slot int32) error
 
 // walk visits everything that is saved of a sequence: by layer the packed, the
-// exact and the sink rows of K, each in position order, and its own
+// exact and the pinned rows of K, each in position order, and its own
 // calibration, then the same of V, and the recurrent states in slots: the live
 // one and the checkpoints.
 func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visit, state visitState) error {

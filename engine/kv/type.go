@@ -1,17 +1,3 @@
-// Package kv holds the KV cache types, decides which type each layer gets, and
-// keeps the page tables of sequences. It holds no cell memory: cells are in a
-// backend, which reads and writes them through Rows.
-//
-//	k, err := kv.Parse("q8_0")
-//	v, err := kv.Parse("turbo3")
-//	layout, err := kv.Resolve(kv.Want{K: k, V: v}, layers, kv.Settings{Cells: 8192, Seqs: 4, UBatch: 512})
-//	cache, err := kv.New(&layout, kv.Options{Copier: program})
-//	err = cache.Extend(seq, 100)
-//	cache.Fill(&batch)
-//
-// A cache type is one literal of data. Codecs here, and kernels elsewhere, are
-// written for forms (how codes are packed, where the scale lies, which
-// rotation), never for names.
 package kv
 
 import (

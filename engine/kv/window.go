@@ -34,7 +34,7 @@ func (t *Type) PackedByPage() bool {
 	return t.Codes.Packing == Cyclic
 }
 
-// exactForms are the forms of exact pages and of sinks, by packed form. A
+// exactForms are the forms of exact pages and of pinned rows, by packed form. A
 // layout has one of each, since forms are compared by address.
 type exactForms struct{ pages, pinned map[*Type]*Type }
 
@@ -86,7 +86,7 @@ func (e *exactForms) of(t *Type, dim int) (pages, pinned *Type) {
 	return pages, pinned
 }
 
-// window gives a layer its exact window and sinks, each side as its type wants
+// window gives a layer its exact window and pinned rows, each side as its type wants
 // or as the person asked. Plain floats have nothing more exact.
 func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 	if in.Bidirectional {
@@ -184,7 +184,7 @@ func (l *Layout) ExactPrivate(y *LayerLayout) int {
 	return g.ExactPages
 }
 
-// exactAlone is the bytes of the second part with one sequence.
+// exactAlone is the bytes of the exact tier with one sequence.
 func (l *Layout) exactAlone() (n int64) {
 	c := *l
 	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
@@ -196,7 +196,7 @@ func (l *Layout) exactAlone() (n int64) {
 	return n
 }
 
-// resizeExact sets the bytes of the second part of every side.
+// resizeExact sets the bytes of the exact tier of every side.
 func (l *Layout) resizeExact() {
 	l.Passing = [2]int64{}
 	for g := range l.Groups {

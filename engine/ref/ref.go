@@ -4,6 +4,8 @@
 //
 // Keys and values pass through the cache type's own Encode and Decode, so a
 // comparison with a backend tests arithmetic, not formats.
+//
+// The glossary in package kv defines the terms used here.
 package ref
 
 import (
@@ -275,7 +277,7 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 	return out
 }
 
-// store stores a row in every part of its layout; parts that are packed by page
+// store stores a row in every tier of its layout; tiers that are packed by page
 // are packed from their exact form.
 func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
 	if m.layout == nil {
@@ -341,7 +343,7 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 	return r
 }
 
-// tier returns the part in which a row at pos reads position p: always sinks,
+// tier returns the tier in which a row at pos reads position p: always pinned,
 // and the exact form of pages that hold one of the newest positions up to pos.
 // Source: spec gw-formats.md "Window and sinks, exactly".
 func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {

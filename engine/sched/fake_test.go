@@ -25,7 +25,7 @@ const vocab = 97
 // a row sees. A wrong page, a stale cell or a foreign one changes the answer.
 type fake struct {
 	layout *kv.Layout
-	mem    map[int]*[2][3][]byte // by layer, K and V, part
+	mem    map[int]*[2][3][]byte // by layer, K and V, tier
 	strict bool                  // cells hold their position, which is checked
 	delay  time.Duration         // of a step
 	rotary []kv.Rotary           // keys are turned vectors; nil: they hold token and position
@@ -208,7 +208,7 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	return nil
 }
 
-// write stores the heads of a position in every part that has a place for it.
+// write stores the heads of a position in every tier that has a place for it.
 func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(head int) []float32) {
 	y := &f.layout.Layers[layer]
 	side := y.Side(s)

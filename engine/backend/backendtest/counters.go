@@ -17,7 +17,7 @@ import (
 var hostile = []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
 
 // counters checks what is counted as rows are written: blocks whose scale f16 does
-// not hold, as the types' own encoders count them, by side and in every part that has
+// not hold, as the types' own encoders count them, by side and in every tier that has
 // a place for the row, and rows of a KV head with NaN or infinity, once.
 func (s *suite) counters(t T) {
 	list := []Attention{
@@ -135,7 +135,7 @@ func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 	return n
 }
 
-// saturated counts the blocks of a row of a KV head, in every part that has a place
+// saturated counts the blocks of a row of a KV head, in every tier that has a place
 // for it, in a sequence of some length.
 func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int) (n int64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}

@@ -63,7 +63,7 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 	return s
 }
 
-// run attends over the context of one head in parts, as the backend does.
+// run attends over the context of one head in chunks, as the backend does.
 func (s *stepBench) run(head int, scale float32) {
 	k, v := s.k.ReadBytes(), s.v.ReadBytes()
 	kPage := func(p int) []byte { return s.kData[(head*s.pages+min(p, s.pages-1))*k:][:k] }
@@ -134,7 +134,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkPrefill is 48 queries over a part of the context: nanoseconds per
+// BenchmarkPrefill is 48 queries over a chunk of the context: nanoseconds per
 // query and cell.
 func BenchmarkPrefill(b *testing.B) {
 	for _, dim := range []int{64, 128, 256} {

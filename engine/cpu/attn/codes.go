@@ -8,7 +8,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// codes is a part whose values are codes of 2, 3, 4, 5 or 8 bits with a level
+// codes is a segment whose values are codes of 2, 3, 4, 5 or 8 bits with a level
 // table and an f16 scale per block, or trellis codes (see trellis.go).
 //
 // A page of codes is a row of steps of 64 codes, each the operand of one

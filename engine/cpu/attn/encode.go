@@ -38,7 +38,7 @@ func encoderOf(t *kv.Type) encoder {
 	return nil
 }
 
-// write encodes the part's values of a head into a cell.
+// write encodes the segment's values of a head into a cell.
 func (p *codes) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	if p.encode == nil {
 		saturated = p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)

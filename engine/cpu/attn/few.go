@@ -6,7 +6,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// few is a part of plain floats in which a page has only some cells. Rows are
+// few is a segment of plain floats in which a page has only some cells. Rows are
 // kept as they are and read by the float kernels.
 type few struct{ *rows }
 

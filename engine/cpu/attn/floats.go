@@ -8,7 +8,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// floats is a part of plain floats. Arithmetic is in float32.
+// floats is a segment of plain floats. Arithmetic is in float32.
 //
 // A page of K is [value][64 tokens]: every value of the head is a line of 64
 // tokens, so that dot products need no sum across lanes. A page of V is [chunk
@@ -20,7 +20,7 @@ type floats struct {
 	stored dtype.Type
 	side   kv.Side
 	size   int // bytes per value
-	at     int // offset of the part in a page
+	at     int // offset of the segment in a page
 }
 
 func newFloats(g kv.Segment, begin places, o Options) *floats {
@@ -28,7 +28,7 @@ func newFloats(g kv.Segment, begin places, o Options) *floats {
 	return &floats{Segment: g, at: begin.read, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
 }
 
-// area returns the part's share of a page.
+// area returns the segment's share of a page.
 func (p *floats) area(page []byte) []byte {
 	return page[p.at:][:p.Dim*p.size*Cells]
 }

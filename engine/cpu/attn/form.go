@@ -10,6 +10,8 @@
 // The caller splits the work over heads, rows and ranges of the context.
 // Nothing here starts goroutines or allocates after New. Writers of one page
 // must not run concurrently, because cells share bytes.
+//
+// The glossary in package kv defines the terms used here.
 package attn
 
 import (
@@ -35,13 +37,13 @@ type Form struct {
 
 // segment is a range of the head in one simple form.
 type segment interface {
-	// write encodes the part's values of a head into a cell and returns the
+	// write encodes the segment's values of a head into a cell and returns the
 	// number of saturated blocks, as kv.Type.Encode does.
 	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
 	// prefetchForWrite prefetches for writing what write changes.
 	prefetchForWrite(page Page, cell int)
 	// put and get move a cell between the page and a head's row. put reports
-	// whether the cell is odd.
+	// whether the cell is asymmetric.
 	put(page Page, cell int, row []byte) (asymmetric bool)
 	get(row []byte, page Page, cell int)
 	// room allocates the memory of n queries; prepare fills in query i from the
@@ -53,7 +55,7 @@ type segment interface {
 	// accumulate adds the cells of pages to n accumulators, a row of Padded
 	// values each.
 	accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch)
-	// first returns the part, or a piece of it, restricted to the first dim
+	// first returns the segment, or a piece of it, restricted to the first dim
 	// values of the head; nil if it has none of them.
 	first(dim int) segment
 	// reads is the number of bytes of a page that attention reads, rests the
@@ -104,7 +106,7 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 // which may lie elsewhere.
 type Page struct{ Read, Rest []byte }
 
-// places is the offset of a part in Read and Rest.
+// places is the offset of a segment in Read and Rest.
 type places struct{ read, rest int }
 
 // Page divides PageBytes contiguous bytes.
@@ -175,7 +177,7 @@ func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
 	}
 }
 
-// renormalise inverts a cell's rotation, levels the values and rotates them as f
+// renormalise inverts a cell's rotation, normalises the values and rotates them as f
 // does.
 func (f *Form) renormalise(dst []float32, exact *Form, page Page, cell int, channels *kv.Channels, s *Scratch) {
 	row, v := s.row[:exact.row], s.value[:f.HeadDim]
@@ -193,7 +195,7 @@ func (f *Form) renormalise(dst []float32, exact *Form, page Page, cell int, chan
 	}
 }
 
-// Put stores a cell from its encoded bytes. odd reports whether reads of this
+// Put stores a cell from its encoded bytes. asymmetric reports whether reads of this
 // cell need Visit.Rest.
 func (f *Form) Put(page Page, cell int, row []byte) (asymmetric bool) {
 	for _, p := range f.segments {
@@ -209,7 +211,7 @@ func (f *Form) Get(row []byte, page Page, cell int) {
 	}
 }
 
-// Copy copies a cell from one page to another; odd is as in Put.
+// Copy copies a cell from one page to another; asymmetric is as in Put.
 func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (asymmetric bool) {
 	row := s.row[:f.row]
 	f.Get(row, src, from)
@@ -217,7 +219,7 @@ func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (asymmet
 }
 
 // Twins reports whether attention reads only half of the rotated values,
-// because the other half is its image. Pages with odd cells are read in both
+// because the other half is its image. Pages with asymmetric cells are read in both
 // halves.
 func (f *Form) Twins() bool {
 	p, ok := f.segments[0].(*codes)
@@ -231,7 +233,7 @@ type Visit struct {
 	At    int    // offset of the page's [queries][Cells] scores, and later weights
 	Cells int    // number of filled cells
 	Used  uint64 // one bit per cell with a weight
-	Rest  []byte // rest of the page if a cell may be odd, see Form.Put
+	Rest  []byte // rest of the page if a cell may be asymmetric, see Form.Put
 }
 
 // Scores writes the dot products of every query with the cells of pages, whose
@@ -289,13 +291,13 @@ type Scratch struct {
 	// after the first Cells of the head; nil means that Visit.Ahead continues.
 	Then []byte
 
-	Asymmetric    bool   // the last written cell is odd, see Form.Put
+	Asymmetric    bool   // the last written cell is asymmetric, see Form.Put
 	row           []byte // a head of one cell
 	codes         []byte // a page of codes, one byte each
 	transposed    []byte // a transposed chunk of codes
 	tile          []byte // [64][64] float32
 	sums          [panel * Cells]float32
-	first, second [panel * 64]float32 // sums of an odd page's halves
+	first, second [panel * 64]float32 // sums of an asymmetric page's halves
 	value         []float32           // a row, or a group that is rotated together
 	head          []float32           // values of the cells that are encoded side by side
 	code8         []byte              // codes of a row

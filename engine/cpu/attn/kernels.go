@@ -20,9 +20,9 @@ import (
 //	decode     makes floats of the bytes of a chunk: codes are [groups][vecs] steps
 //	           of 16 lanes of 4, dst is [4·groups][16·vecs] float32 with the four
 //	           contiguous in the first index
-//	turn       transposes a chunk of 16·vecs values from the order of K to that of V,
+//	transpose  transposes a chunk of 16·vecs values from the order of K to that of V,
 //	           and xors every byte with flip
-//	turnFloats transposes [width][64 tokens] stored values to [64 tokens][width] float32
+//	transposeFloats transposes [width][64 tokens] stored values to [64 tokens][width] float32
 //	dotTokens  adds scale·unit·Σ level·query of n rows to rows of Cells: tile is a page of
 //	           unsigned bytes in the order of K, scales is [block][Cells] f16. It
 //	           expands planes itself where these can be read for n rows

@@ -81,7 +81,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// Queries and outputs are turned as the type turns them, bit by bit.
+// Queries and outputs are rotated as the type rotates them, bit by bit.
 func TestRotation(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {

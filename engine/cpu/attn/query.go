@@ -13,12 +13,12 @@ type Queries struct {
 	segments []prepared
 }
 
-// prepared is the queries in the layout that a part reads.
+// prepared is the queries in the layout that a segment reads.
 type prepared struct {
 	rows, res   []float32  // [n][values]: the queries unchanged
 	coef, signs []float32  // [panel][chunk of 64 values][6][64]: float arithmetic
 	codes, bits operand    // int8 arithmetic
-	halves      []prepared // queries of odd pages, see twin
+	halves      []prepared // queries of asymmetric pages, see twin
 	rest        []float32  // rounding error of one query, or one query in trellis steps
 	sums        []float32  // [n][block]: sum of the query's values, for affine forms
 }

@@ -5,14 +5,14 @@ import (
 	"godwit/engine/kv"
 )
 
-// rows is a part that keeps its encoded rows and computes through the type's
+// rows is a segment that keeps its encoded rows and computes through the type's
 // own codec.
 type rows struct {
 	kv.Segment
 	values int
 	bytes  int
 	cells  int // cells per page
-	at     int // offset of the part in a page
+	at     int // offset of the segment in a page
 }
 
 func newRows(g kv.Segment, begin places, cells int) *rows {

@@ -12,7 +12,7 @@ import (
 // the windows of several tokens are cut. Planes, as used for other codes, would
 // split windows.
 
-// trellis is the layout of the strings of a part's blocks.
+// trellis is the layout of the strings of a segment's blocks.
 type trellis struct {
 	cuts
 	bits   int
@@ -85,7 +85,7 @@ func (y *trellis) cutValues() {
 	}
 }
 
-// trellised reports whether a part has trellis codes.
+// trellised reports whether a segment has trellis codes.
 func (p *codes) trellised() bool { return p.cyclic != nil }
 
 // strings returns the strings of block b; the bytes after them may be read.

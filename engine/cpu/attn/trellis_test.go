@@ -233,7 +233,7 @@ func repacked(packed, exact *kv.Type, dim int, row []byte) []byte {
 	return out
 }
 
-// Where only the packed form is levelled, a page has the bytes of its rows as
+// Where only the packed form is normalised, a page has the bytes of its rows as
 // they would have been written.
 func TestTrellisPackNormalised(t *testing.T) {
 	eachTier(t, func(t *testing.T) {

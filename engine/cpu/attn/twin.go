@@ -13,16 +13,16 @@ import (
 // half, and the second half of V's sum is an image of the first. Attention
 // reads half of the codes, and its result has the same bits. A value on the
 // boundary of two codes gets the upper one in both halves, whatever the sign.
-// Its cell is odd, and pages with odd cells are read in both halves.
+// Its cell is asymmetric, and pages with asymmetric cells are read in both halves.
 
-// twin is the second half of a part that stores the first.
+// twin is the second half of a segment that stores the first.
 type twin struct {
 	second *codes
 	signs  []float32 // signs that turn the first half into the second
 	flips  [8]uint64 // the same for 64 codes, bit by bit
 }
 
-// imaged reports whether the second half of the values of a part, the only one
+// imaged reports whether the second half of the values of a segment, the only one
 // of its form, is an image of the first.
 func imaged(g kv.Segment, o Options, l *levels) bool {
 	t := g.Form
@@ -61,7 +61,7 @@ func newTwin(p *codes, take func(bytes int) int) *twin {
 	return t
 }
 
-// asymmetric reports whether a stored cell with codes c is odd. It is not odd if its
+// asymmetric reports whether a stored cell with codes c is asymmetric. It is not odd if its
 // scale makes all values zero.
 func (p *codes) asymmetric(page Page, cell int, c []uint8) bool {
 	return p.twin != nil && halfAt(page.Read[p.scale+2*cell:]) != 0 && !p.twin.images(c)
@@ -87,7 +87,7 @@ func (t *twin) mirror(acc []float32) {
 }
 
 // prepareTwin prepares a query for the first half, which counts twice, and for
-// both halves of odd pages.
+// both halves of asymmetric pages.
 func (p *codes) prepareTwin(r *prepared, i int, q []float32) {
 	r.codes.set(i, q[:p.values], 2*p.levels.unit, p.levels.zero, nil)
 	r.halves[0].codes.scale[i] = r.codes.scale[i] / 2

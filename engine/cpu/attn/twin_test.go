@@ -50,7 +50,7 @@ func eachTwin(t *testing.T, side kv.Side, f func(t *testing.T, form *Form)) {
 	})
 }
 
-// twinPages is pages of a form without odd cells, and of one that reads both halves
+// twinPages is pages of a form without asymmetric cells, and of one that reads both halves
 // always.
 func twinPages(rng *rand.Rand, f *Form, n int) (whole *Form, pages, wholes []Page) {
 	w := *f
@@ -69,7 +69,7 @@ func twinPages(rng *rand.Rand, f *Form, n int) (whole *Form, pages, wholes []Pag
 	return &w, pages, wholes
 }
 
-// Pages without odd cells give the same bits read in one half, read in both, and
+// Pages without asymmetric cells give the same bits read in one half, read in both, and
 // by a form without twins.
 func TestTwinBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 1))
@@ -130,7 +130,7 @@ func testTwinBits(t *testing.T, rng *rand.Rand, f *Form, n int) {
 	}
 }
 
-// Reading odd pages allocates nothing.
+// Reading asymmetric pages allocates nothing.
 func TestAsymmetricAllocates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(34, 1))
 	for _, side := range bothSides {
