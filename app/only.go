@@ -26,7 +26,7 @@ type only struct {
 	unlock      func()
 }
 
-// take gets the lock. false: another window has it.
+// take gets the lock; false if another window holds it.
 func (o *only) take() (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(o.lock), 0o700); err != nil {
 		return false, err

@@ -149,7 +149,7 @@ func open(t *testing.T, f *fake) gpu.Device {
 	return d
 }
 
-// The driver writes where it was told to, though the caller's stack moves while
+// The driver writes to the given address, though the caller's stack moves while
 // it is called.
 func TestStackMoves(t *testing.T) {
 	f := newFake(t)

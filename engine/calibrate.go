@@ -36,14 +36,14 @@ func enoughTokens(bytes int64) int {
 	return calibrationTokens / 2
 }
 
-// corpus has texts of the kinds that the quality lab knows, but for prose, on
+// corpus has texts of every kind in the quality lab except prose, on
 // which its figures are quoted.
 //
 //go:embed eval/corpus/dialogue.txt eval/corpus/code.txt eval/corpus/table.txt
 //go:embed eval/corpus/chinese.txt eval/corpus/arabic.txt eval/corpus/korean.txt
 var corpus embed.FS
 
-// builtinText is dialogue and code by turns, with some of every other kind
+// builtinText alternates dialogue and code, with some of every other kind
 // after the first round. One kind alone makes a calibration that others have to
 // pay for.
 func builtinText() (string, error) {
@@ -95,7 +95,7 @@ type CalibrateOptions struct {
 	// empty: none is.
 	Partial string
 	Log     *slog.Logger // nil: none
-	// Progress is told how far things are, from 0 to 1; an error cancels. While it
+	// Progress is called with the share done, from 0 to 1; an error cancels. While it
 	// does not return, nothing is computed.
 	Progress func(share float64) error
 	Work     *CalibrationWork // counts what is computed; may be nil

@@ -121,7 +121,7 @@ func CalibrateFile(ctx context.Context, path string, o Options, progress func(sh
 			log = slog.New(slog.DiscardHandler)
 		}
 		known, kept := m.Calibration(o.Calibrations)
-		if kept != nil { // there is none that can be used
+		if kept != nil { // nothing usable was kept
 			known = nil
 		}
 		_, err = m.measure(ctx, &o, CalibrateOptions{Calibration: known, Rows: backgroundRows, Log: log, Progress: progress})

@@ -100,7 +100,7 @@ type Options struct {
 	// Memory counts what the models of this process have reserved; nil: only what
 	// the device says is free counts.
 	Memory *Memory
-	// Progress is told how far loading is, from 0 to 1; an error cancels.
+	// Progress is called with the share loaded, from 0 to 1; an error cancels.
 	Progress func(share float64) error
 	// Measuring receives the progress of a calibration before loading, from 0 to 1; an
 	// error cancels. Where it is nil, Progress receives it as 0 to 0.5.
@@ -108,7 +108,7 @@ type Options struct {
 	// Prefixes keeps what conversations have read, for all models of a process
 	// and for later ones; nil: only what the slots hold is reused.
 	Prefixes *prefix.Store
-	// Observe is told of every step of the device, for metrics; may be nil.
+	// Observe is called after every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)
 	// Replay returns the tokens of an answer in place of sampled ones, for tests
 	// of what surrounds a model. The model computes every step all the same. An

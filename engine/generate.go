@@ -236,7 +236,7 @@ func (v vocabulary) Bytes(t llm.Token) []byte {
 func (v vocabulary) IsEOG(t llm.Token) bool { return int(t) < v.t.VocabSize() && v.t.IsEOG(t) }
 
 // IsControl reports whether a token shows no text: the unknown token, whose
-// name is none, beside the marks of the prompt format.
+// name is not a control mark of the prompt format.
 func (v vocabulary) IsControl(t llm.Token) bool {
 	return int(t) >= v.t.VocabSize() || len(v.t.AppendPiece(nil, t, false)) == 0
 }

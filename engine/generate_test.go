@@ -69,7 +69,7 @@ func TestChat(t *testing.T) {
 }
 
 // Where the vocabulary has no token for the end of a turn, a grammar's text is
-// whole, whatever it holds, but for a stop string of the request.
+// whole, whatever it holds, except for a stop string of the request.
 func TestGrammarHoldsEnd(t *testing.T) {
 	e := openPath(t, testmodel.Gemma3(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}

@@ -93,7 +93,7 @@ func TestCacheBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows := e.KV().Passing[kv.K] + e.KV().Passing[kv.V] // nothing but for types with an exact window
+			rows := e.KV().Passing[kv.K] + e.KV().Passing[kv.V] // 0 except for types with an exact window
 			for _, l := range p.Layers {
 				rows += l.K.Bytes + l.V.Bytes
 			}

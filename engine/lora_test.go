@@ -52,7 +52,7 @@ func TestAdapterErrors(t *testing.T) {
 	}
 }
 
-// TestAdapterNorms opens a model with an adapter that would replace norms: it is told
+// TestAdapterNorms opens a model with an adapter that would replace norms: the error is reported
 // once, and their names cannot steer a terminal.
 func TestAdapterNorms(t *testing.T) {
 	base := llamaMerged().save(t, t.TempDir(), "base")

@@ -12,7 +12,7 @@ import (
 // FirstNaN reads tokens afresh and looks for the first position at which the
 // model stops giving numbers, and the layer that does it; -1 and the number of
 // tokens where nothing is wrong. It reads the keys and values back, so the
-// cache has to be f32 or f16: packed types have no code for what is no number.
+// cache has to be f32 or f16: packed types have no code for NaN.
 // What goes wrong behind the last cache counts as the last layer's.
 func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos int, err error) {
 	layer, pos = -1, len(tokens)
@@ -70,7 +70,7 @@ func (e *Engine) firstNaN(n int) (layer, pos int, err error) {
 	return layer, pos, nil
 }
 
-// rowNaN reports whether the row of a position has a value that is no number.
+// rowNaN reports whether the row of a position has a NaN.
 func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
 	y := &e.p.Layout.Layers[layer]
 	side := y.Side(s)

@@ -36,7 +36,7 @@ type partial struct {
 	Sense []float64 `json:"sense,omitempty"` // of the first caches, in the order of measuring
 	body  []byte
 	whole *kv.Calibration // nil while keys are read
-	file  *os.File        // at the saved slot; nil: there is none
+	file  *os.File        // at the saved slot; nil without one
 }
 
 const (

@@ -63,7 +63,7 @@ func readWritten(t *testing.T) map[string][]byte {
 	return files
 }
 
-// TestLength holds files and functions to their limits, but for the entries of
+// TestLength holds files and functions to their limits, except the entries of
 // testdata/budget.txt, which have to be exact.
 func TestLength(t *testing.T) {
 	long := map[string]int{}

@@ -103,7 +103,7 @@ func TestPrepareMemory(t *testing.T) {
 }
 
 // Engines that share a Memory do not promise the same bytes twice, and what an
-// engine gives back can be had again.
+// engine gives back is available again.
 func TestMemoryShared(t *testing.T) {
 	path := testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf")
 	memory := new(engine.Memory)

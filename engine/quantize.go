@@ -31,7 +31,7 @@ type Quantized struct {
 // Quantize writes a copy of a model whose matrices have another type: one of
 // QuantizeTypes. Matrices of F32, F16 and BF16 change, others stay. The new
 // file appears under its name when it is complete. progress, which may be nil,
-// is told the share done; its error ends the work.
+// is called with the share done; its error ends the work.
 func Quantize(ctx context.Context, in, out, to string, progress func(share float64) error) (Quantized, error) {
 	i := slices.IndexFunc(mixes, func(m mix) bool { return strings.EqualFold(m.name, to) })
 	if i < 0 {
@@ -95,7 +95,7 @@ func (q *quantizer) choose(in, out string) error {
 	return nil
 }
 
-// packed names the types that are none of floating point.
+// packed names the types that are not floating point.
 func (q *quantizer) packed() string {
 	var names []string
 	for ty := range q.done.Types {

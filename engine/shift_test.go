@@ -19,7 +19,7 @@ type shiftRig struct {
 	look    func() // at the cells before the job ends; may be nil
 }
 
-// run reads the prompt, which fills the context but for one token, and lets two
+// run reads the prompt, which fills the context except for one token, and lets two
 // tokens be generated: the second is the first behind the shift. It returns
 // its logits and the tokens that it follows.
 func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []float32, text []llm.Token) {
@@ -155,7 +155,7 @@ func TestShiftLogits(t *testing.T) {
 }
 
 // In the first layer keys do not depend on other tokens, so a shifted key is
-// the fresh one but for being encoded twice: at most twice as wrong.
+// the fresh one, except that it is encoded twice: at most twice as wrong.
 func TestShiftKeys(t *testing.T) {
 	path := testmodel.SmolLM2(t)
 	const size, keep = 192, 16

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// brokenRows replaces every row of a saved slot by bytes that are no numbers in
+// brokenRows replaces every row of a saved slot by bytes that decode to NaN in
 // any float and gives it a checksum that is right.
 func brokenRows(saved []byte) []byte {
 	saved = slices.Clone(saved)
@@ -28,7 +28,7 @@ func brokenRows(saved []byte) []byte {
 	return saved
 }
 
-// A saved slot with the right checksum whose rows are no numbers spoils one
+// A saved slot with the right checksum whose rows are NaN spoils one
 // answer at most, with an error, and nothing behind it: the cells go, and the
 // same question is answered afresh.
 func TestBrokenSlot(t *testing.T) {
@@ -56,7 +56,7 @@ func TestBrokenSlot(t *testing.T) {
 				}
 				_, _, err = e.Answer(t.Context(), request)
 				if err == nil {
-					return // attention takes what is no number for the least of them
+					return // attention treats NaN as the smallest number
 				}
 				spoilt++
 				if !errors.Is(err, engine.ErrLogits) {
@@ -73,6 +73,6 @@ func TestBrokenSlot(t *testing.T) {
 		}
 	}
 	if spoilt == 0 {
-		t.Error("no answer was spoilt: recurrent states of NaN give no number")
+		t.Error("no answer was spoilt: recurrent states of NaN give NaN")
 	}
 }

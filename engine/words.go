@@ -109,7 +109,7 @@ func (e *Engine) warnSaturated() {
 				continue
 			}
 			e.warned = true
-			e.log.Warn(fmt.Sprintf("kv: scales of %v were infinite or no numbers and were cut to what f16 holds; GET /api/kv counts them", kv.Side(s)), "layer", i)
+			e.log.Warn(fmt.Sprintf("kv: infinite or NaN scales of %v were clamped to the f16 range (see GET /api/kv)", kv.Side(s)), "layer", i)
 			return
 		}
 	}

@@ -153,7 +153,7 @@ func hermes(name string, args map[string]string) string {
 	return fmt.Sprintf("I will do that.\n<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", name, raw)
 }
 
-// xml writes a call as the template of Qwen 3 Coder has it.
+// xml writes a call in the form of Qwen 3 Coder's template.
 func xml(name string, args map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<tool_call>\n<function=%s>\n", name)

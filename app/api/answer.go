@@ -286,7 +286,7 @@ func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) 
 	}
 }
 
-// explain turns any error into what the client is told.
+// explain turns any error into the message for the client.
 func (s *Server) explain(err error) *wire.Error {
 	var e *wire.Error
 	var missing *pool.MissingError
@@ -331,7 +331,7 @@ func (s *Server) explain(err error) *wire.Error {
 }
 
 // statusGone is the status of a request whose client did not wait for the answer,
-// as nginx has it: the counters keep it apart from failures.
+// as in nginx; the counters keep it apart from failures.
 const statusGone = 499
 
 // errGone is for the counters, and for a client that has closed its connection for

@@ -153,7 +153,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// Several answers to one prompt differ, and each can be had again.
+// Several answers to one prompt differ, and each can be reproduced.
 func TestChoices(t *testing.T) {
 	v := shared(t)
 	body := object{"messages": user(question), "max_tokens": 16, "temperature": 1.5, "seed": 3, "n": 3}

@@ -17,7 +17,7 @@ type budget struct {
 // claim is somebody who waits for bytes of a budget.
 type claim struct {
 	bytes int64
-	given chan struct{} // closed when they are had
+	given chan struct{} // closed when the bytes are granted
 }
 
 // try takes bytes if they are free and nobody waits for any.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Bodies that are right but for one field.
+// Bodies with one wrong field.
 func chat(field string) string { return `{"messages":[{"role":"user","content":"a"}],` + field + `}` }
 func text(field string) string { return `{"prompt":"a",` + field + `}` }
 func message(field string) string {
@@ -233,7 +233,7 @@ func TestContentForms(t *testing.T) {
 	}
 }
 
-// A prompt that does not fit is told with its numbers, never an empty answer.
+// A prompt that does not fit gives an error with its numbers, never an empty answer.
 func TestOverflow(t *testing.T) {
 	v := shared(t)
 	long := strings.Repeat("hello ", 2000)
@@ -277,7 +277,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// Paths that there are not, below those of a dialect, are told of in its form.
+// Unknown paths under a dialect's prefix give errors in that dialect's form.
 func TestMissing(t *testing.T) {
 	v := start(t, nil)
 	for path, where := range map[string][]any{

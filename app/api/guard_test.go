@@ -156,7 +156,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: code %v, want %s", c.what, at(e, "code"), c.code)
 		}
 		if got := r.header.Get("Access-Control-Allow-Origin"); got != "" {
-			t.Errorf("%s: a refused origin is told %q", c.what, got)
+			t.Errorf("%s: a refused origin gets %q", c.what, got)
 		}
 		if c.status == 405 && r.header.Get("Allow") == "" {
 			t.Errorf("%s: no Allow header", c.what)
@@ -357,7 +357,7 @@ func TestHalfSentBodies(t *testing.T) {
 }
 
 // A client that closes its connection for sending gets no answer, as one that has
-// gone, and is told why; the counters keep both apart from failures.
+// gone, and receives the reason; the counters keep both apart from failures.
 func TestHalfClosed(t *testing.T) {
 	v := shared(t)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))

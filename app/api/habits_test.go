@@ -50,7 +50,7 @@ func TestLocalhostDot(t *testing.T) {
 	}
 }
 
-// -1 as a limit is none, 0 is wrong.
+// A limit of -1 means no limit; 0 is refused.
 func TestUnlimited(t *testing.T) {
 	v := startModel(t, func(o *setup) { o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 48, 96, 1 })
 	for path, c := range map[string]struct {

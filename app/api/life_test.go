@@ -257,7 +257,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A device in the middle of a step does not hold up the end: the stream is told,
+// A device in the middle of a step does not delay shutdown: the stream ends with an error,
 // and the server returns while the step goes on.
 func TestShutdownInStep(t *testing.T) {
 	step, hold := make(chan struct{}), make(chan struct{})

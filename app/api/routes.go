@@ -138,7 +138,7 @@ func refusalRoutes() []route {
 // alive answers GET and HEAD of / where no page is served.
 func (s *Server) alive(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, "Ollama is running") // a client that has gone cannot be told so
+	_, _ = io.WriteString(w, "Ollama is running") // the client may be gone
 	return nil
 }
 

@@ -39,7 +39,7 @@ func TestAllowedTools(t *testing.T) {
 			}
 		}
 		if strings.Join(got, " ") != c.want {
-			t.Errorf("choice %v: the model is told of %q, want %s", c.choice, got, c.want)
+			t.Errorf("choice %v: the model sees %q, want %s", c.choice, got, c.want)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 	return r.printCalibration(cal, m.CalibrationPath(r.calibrations()), c.JSON)
 }
 
-// minCalibration is the fewest tokens from which channels can be told.
+// minCalibration is the fewest tokens that calibrate channels reliably.
 const minCalibration = 128
 
 func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) error {

@@ -14,7 +14,7 @@ import (
 )
 
 // fakeCheck stands for a check that does not go well: it prints a verdict among
-// other things, if it is told to, and ends as it is told.
+// other things, on request, and exits with the requested code.
 func fakeCheck() {
 	for _, arg := range os.Args[1:] {
 		switch arg {

@@ -38,7 +38,7 @@ func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	}
 	defer func() {
 		fmt.Fprint(e.out, pasteOff)
-		_ = term.Restore(int(e.in.Fd()), old) // nobody is left to be told
+		_ = term.Restore(int(e.in.Fd()), old) // nobody is left to see an error
 	}()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT)

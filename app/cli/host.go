@@ -92,7 +92,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	}
 	to := api.Options{Settings: o.settings, Prefixes: kept, States: states, Version: Version, Log: r.log}
 	if o.page != nil && o.page.native == nil {
-		to.Page = r.page // a window has it already, and no other web page needs it
+		to.Page = r.page // a window already has its page, and no other web page needs one
 	}
 	if o.page != nil {
 		if err := h.openPage(r, live, &o); err != nil {

@@ -247,7 +247,7 @@ func (f *formFlags) form() (*kv.Type, error) {
 		}
 	}
 	if b := float64(f.RopeBase); !(b > 0) || math.IsInf(b, 0) {
-		return nil, usage{fmt.Errorf("--rope-base %g is no number above 0", b)}
+		return nil, usage{fmt.Errorf("--rope-base %g must be greater than 0", b)}
 	}
 	if f.Calib != "" {
 		if f.channels, err = f.calibration(); err != nil {
@@ -276,7 +276,7 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 	return &channels, nil
 }
 
-// at is what an encoder is told about a row.
+// at is the position of a row, for encoders that need it.
 func (f *formFlags) at(row int) kv.At {
 	pos := row
 	if len(f.Positions) > 0 {

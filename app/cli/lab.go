@@ -41,13 +41,13 @@ func presetPairs(l *labRun) ([]kv.Pair, error) {
 	return list, nil
 }
 
-// labRun is a lab and what it is told about its model.
+// labRun is a lab and the description of its model.
 type labRun struct {
 	*eval.Lab
 	model *engine.Model
 	path  string
 	close func() error
-	leave func() error // close, but for f16's log-probabilities
+	leave func() error // close, except for f16's log-probabilities
 }
 
 // lab opens the lab of a model and shows how far it is.
@@ -313,7 +313,7 @@ func result[T any](p *T) any {
 	return p
 }
 
-// notNegative refuses numbers of tokens that are none.
+// notNegative rejects negative token counts.
 func notNegative(flag string, list ids) error {
 	for _, n := range list {
 		if n < 0 {

@@ -133,7 +133,7 @@ func (c *console) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// feed goes a row down, and the rows up where there is none.
+// feed moves one row down, and scrolls at the last row.
 func (c *console) feed() {
 	if c.y++; c.y == c.height {
 		c.rows = append(c.rows[1:], make([]string, c.width))

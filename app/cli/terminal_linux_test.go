@@ -41,7 +41,7 @@ func onTerminal(t *testing.T, args ...string) *screen {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer slave.Close() //nolint:errcheck // the process has it
+	defer slave.Close() //nolint:errcheck // the process has its own copy
 	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestRemarkOnTerminal(t *testing.T) {
 	}
 }
 
-// Who stops what runs is told so.
+// Interrupting a command prints that it was interrupted.
 func TestInterrupted(t *testing.T) {
 	model := testmodel.Small(t, "gemma3-hd64")
 	long := strings.Repeat("f16,", 500) + "f16" // minutes, were it not stopped

@@ -26,7 +26,7 @@ func (l *ids) UnmarshalText(text []byte) error {
 	for _, f := range strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(", \t\n[]", r) }) {
 		n, err := strconv.ParseInt(f, 10, 32)
 		if err != nil {
-			return fmt.Errorf("%q is no number", f)
+			return fmt.Errorf("%q is not a number", f)
 		}
 		*l = append(*l, int(n))
 	}

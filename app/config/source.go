@@ -85,7 +85,7 @@ func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
 }
 
 // foreign translates the variables that a fork of llama.cpp reads into our values,
-// by that fork's rules: a layer policy that is no number counts as 0 and unknown
+// by that fork's rules: a layer policy that is not a number counts as 0 and unknown
 // numbers do nothing, as 0 does; the two switches are off where the text starts
 // with 0. Other variables are returned as they are.
 func foreign(name, text string) string {

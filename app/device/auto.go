@@ -39,7 +39,7 @@ type place struct {
 }
 
 // Choose is the name of a backend. It opens no driver unless its library is installed and
-// a verdict on it is kept or can be had.
+// a verdict on it is stored or can be computed.
 func (a *Auto) Choose(ctx context.Context) string {
 	gpus := a.gpus
 	if gpus == nil {
@@ -104,7 +104,7 @@ func same(d backend.Driver, v Verdict) bool {
 }
 
 // check checks a backend and keeps the verdict. A check that does not come to an
-// end is a verdict too; one that is cancelled is none.
+// end is a verdict too; a cancelled check is not.
 func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
 	start := time.Now().UTC().Truncate(time.Second)
 	v, err := a.Check(ctx, name)

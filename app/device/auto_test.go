@@ -137,7 +137,7 @@ func TestAutoLater(t *testing.T) {
 }
 
 // What a check found counts in this process where it cannot be kept, here because
-// the folder is a file, and is said once. A verdict of another program is none.
+// the folder is a file, and is said once. A verdict of another program does not count.
 func TestAutoUnkept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {

@@ -240,7 +240,7 @@ func retriable(code int) bool {
 	return code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500
 }
 
-// retryAfter reads the header, in seconds or as a date; 0 where there is none.
+// retryAfter reads the header, in seconds or as a date; 0 if missing.
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	s := resp.Header.Get("Retry-After")
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {

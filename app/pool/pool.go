@@ -174,7 +174,7 @@ func (p *Pool) KeepAlive(span time.Duration) {
 	p.keep = span
 }
 
-// Library returns the library of the models; nil: there is none.
+// Library returns the library of the models; nil without one.
 func (p *Pool) Library() *hub.Library { return p.library }
 
 // Options returns the options of a load at this time. A plan made with them counts

@@ -174,7 +174,7 @@ func TestUnloadInLoad(t *testing.T) {
 	}
 }
 
-// Who waits for a load while the server closes is told so, and gets no model.
+// A client that waits for a load gets an error when the server closes.
 func TestCloseInLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	p := start(t, func(o *engine.Options) {

@@ -385,14 +385,14 @@ func (s *Store) sane(t time.Time) time.Time {
 	return t
 }
 
-// folders are those that an import has asked for, by name; the empty name is none.
+// folders are those that an import has asked for, by name; the empty name means no folder.
 type folders struct {
 	tx   *sql.Tx
 	ids  map[string]int64
 	made int
 }
 
-// named returns the folder of a name, a new one where there is none.
+// named returns the folder of a name, creating it if needed.
 func (d *folders) named(ctx context.Context, name string) (int64, error) {
 	name = cleanTitle(name)
 	id, ok := d.ids[name]

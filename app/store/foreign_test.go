@@ -56,7 +56,7 @@ func TestImportForeign(t *testing.T) {
 			t.Errorf("%s: %q: %q", test.name, title, got)
 		}
 	}
-	// Imported once more, a chat can be told from its twin.
+	// Imported once more, a chat differs from its twin.
 	for _, want := range []string{"Birds (imported)", "Birds (imported 2)"} {
 		if title, _ := shown(chatGPT); title != want {
 			t.Errorf("a twin is called %q, want %q", title, want)

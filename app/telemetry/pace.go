@@ -9,7 +9,7 @@ type Pace struct {
 	from  float64
 }
 
-// Left is the time until the share is 1; 0 while it cannot be told.
+// Left is the time until the share is 1; 0 while it is unknown.
 func (p *Pace) Left(share float64, now time.Time) time.Duration {
 	if p.start.IsZero() || share < p.from {
 		p.start, p.from = now, share

@@ -66,7 +66,7 @@ func (p *Parser) typed(function, key, value string) string {
 }
 
 // pythonLiteral turns a list, mapping or constant as Python prints it into
-// JSON; text is none.
+// JSON; plain text does not count.
 func pythonLiteral(s string) (string, bool) {
 	if s == "" || strings.IndexByte("[{(TFN", s[0]) < 0 {
 		return "", false

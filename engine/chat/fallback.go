@@ -250,7 +250,7 @@ func (c *conversation) splitCalls() bool {
 	}
 	if changed {
 		c.messages = out
-		c.note("the template takes one call a turn; calls made together are told one after the other")
+		c.note("the template takes one call a turn; calls made together are shown one after the other")
 	}
 	return changed
 }
@@ -300,7 +300,7 @@ func (c *conversation) wordCalls() bool {
 		changed = true
 	}
 	if changed {
-		c.note("the template has no tool calls; calls and results are told in words")
+		c.note("the template has no tool calls; calls and results are written as text")
 	}
 	return changed
 }

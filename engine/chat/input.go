@@ -36,7 +36,7 @@ type conversation struct {
 	form     *form
 	messages []*Dict
 	tools    *List
-	inlined  bool // the tools are told in words
+	inlined  bool // the tools are written as text
 	notices  []string
 	relaxed  int // how many relaxations were tried
 

@@ -108,7 +108,7 @@ func (c *conversation) restore(lost *lostError) bool {
 		for _, i := range lost.messages {
 			c.messages[i] = c.resultText(c.messages[i])
 		}
-		c.note("the template takes no tool result without its call; it is told in words")
+		c.note("the template takes no tool result without its call; it is written as text")
 		return true
 	case lost.role == "developer":
 		for i, m := range c.messages {

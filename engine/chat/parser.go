@@ -38,7 +38,7 @@ type ParserOptions struct {
 	Seed  string // makes the ids of calls differ between answers
 }
 
-// maxFailed bounds how often a parser looks for calls where there are none, so
+// maxFailed bounds how often a parser looks for calls in vain, so
 // that the work does not grow with the square of an answer's length.
 const maxFailed = 256
 
@@ -61,7 +61,7 @@ type Parser struct {
 	opener  mark  // state inCall: what opened it
 	held    heldCalls
 	spaces  []byte // white space whose place is not yet clear
-	failed  int    // what looked like calls and was none
+	failed  int    // number of texts that looked like calls but were not
 	started bool   // there was content or a call
 	thought bool   // there was reasoning
 	fresh   bool   // reasoning has begun and nothing was said

@@ -256,7 +256,7 @@ func (p *Parser) noCall() {
 	p.state = p.from
 	opener := p.opener.text
 	if opener == "" {
-		// the answer began like a call: its first character settles that it is none
+		// the answer began like a call: its first character rules that out
 		opener, p.rest = p.rest[:1], p.rest[1:]
 	}
 	kind := Content

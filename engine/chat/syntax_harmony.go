@@ -87,7 +87,7 @@ func (p *Parser) harmonyHeader(final bool) bool {
 	}
 	if i < 0 || i > maxHeader {
 		p.harmonyOpen(Content)
-		p.emitUpTo(Content, 1) // what began like a header is none
+		p.emitUpTo(Content, 1) // it began like a header but is not one
 		return true
 	}
 	header := p.rest[:i]

@@ -48,7 +48,7 @@ type Template struct {
 type form struct {
 	source  string
 	tmpl    *jinja.Template
-	noTools Value // the variable tools where there are none; nil: not set
+	noTools Value // the variable tools without tools; nil: not set
 	caps    Caps
 	kind    ParserKind
 	tags    Tags

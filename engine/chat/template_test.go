@@ -48,7 +48,7 @@ func newTemplate(t testing.TB, source string) *Template {
 }
 
 const (
-	// rolesAlternate is a template that takes strings, turns by turns, only.
+	// rolesAlternate is a template that takes strings only, and alternating roles.
 	rolesAlternate = `{%- for m in messages -%}
 {%- if (m.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('turns must alternate') }}{%- endif -%}
 {{- '[' + m.role + ']' + m.content -}}
@@ -85,7 +85,7 @@ func TestRender(t *testing.T) {
 		},
 		{
 			"calls in words", rolesAlternate, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "r"}]`, "",
-			"[user]⟦u⟧[assistant]⟦{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": 1}}]}⟧[user]⟦Result of the call:⟧\n⟦r⟧", "told in words",
+			"[user]⟦u⟧[assistant]⟦{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": 1}}]}⟧[user]⟦Result of the call:⟧\n⟦r⟧", "written as text",
 		},
 		{
 			"arguments become objects", hermesLike, `[{"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2}"}}]}, {"role": "tool", "content": "r"}]`, "",

@@ -100,7 +100,7 @@ func prefetchAfter(v *attn.Visit, next []byte) {
 }
 
 // firstOfNextJob returns the first page that the job after j reads, where j has one
-// row; nil if there is none.
+// row; nil after the last job.
 func (t *attention) firstOfNextJob(j *job) []byte {
 	b := t.p.b
 	next := job{span: j.span, head: j.head + 1, rows: 1}

@@ -36,7 +36,7 @@ func Tasks() []Task {
 }
 
 // Cell is one task for one pair of types. One of the results is set, or Note
-// says why none could be had.
+// says why there is no result.
 type Cell struct {
 	Key     string        `json:"key"`
 	Task    Task          `json:"task"`

@@ -56,7 +56,7 @@ func (l *Lab) subject(ctx context.Context, p subject, tasks []Task) ([]Cell, err
 	return cells, nil
 }
 
-// enough is the share of the work from which the time of the rest can be told.
+// enough is the share of the work from which the remaining time is estimated.
 const enough = 0.01
 
 // tell reports progress within a task.

@@ -127,7 +127,7 @@ func (n *NaN) hidden(ctx context.Context, open Opener) error {
 }
 
 // answer is e.Answer; logits that nothing can be chosen from, and keys and values
-// that are no numbers, are a NaN.
+// that are NaN, are a NaN.
 func answer(ctx context.Context, e *engine.Engine, r engine.Request) (string, *engine.Result, error) {
 	_, before, err := broken(ctx, e, nil)
 	if err != nil {

@@ -74,7 +74,7 @@ func (r Results) Try() error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// read fills v from a file; false where there is none that can be used.
+// read fills v from a file; false without a usable one.
 func (r Results) read(name string, v any) (bool, error) {
 	f, err := os.Open(filepath.Join(r.Dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -58,7 +58,7 @@ func lookup[T any](m *Metadata, key string, as func(Value) (T, bool)) (T, bool) 
 // String returns a copy of a string. Its bytes need not be valid UTF-8.
 func (m *Metadata) String(key string) (string, bool) { return lookup(m, key, Value.Text) }
 
-// Line is a string for people to read, as [Line] leaves it; empty if there is none.
+// Line is a string for people to read, as [Line] leaves it; empty if missing.
 func (m *Metadata) Line(key string) string {
 	s, _ := m.String(key)
 	return Line(s)

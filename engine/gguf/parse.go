@@ -296,7 +296,7 @@ func checkTypes(m *Metadata) error {
 }
 
 // alignment of the tensor data: a power of two, at least 8 as the
-// specification has it.
+// specification says.
 func alignment(m *Metadata) (uint64, error) {
 	v, ok := m.Value(alignmentKey)
 	if !ok {

@@ -318,7 +318,7 @@ func count(at raw) (int, error) {
 	return int(at.v.num.Num().Int64()), nil
 }
 
-func least(a, b int) int { // of limits, where -1 is none
+func least(a, b int) int { // the smaller limit; -1 means no limit
 	if a < 0 || b >= 0 && b < a {
 		return b
 	}

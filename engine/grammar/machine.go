@@ -17,7 +17,7 @@ type note struct {
 
 // fresh stands for the text of a key that was opened by the token at hand. It
 // cannot be closed by that token, so that no token holds a whole key but one
-// that starts with it; what it is can be told from the key's rest then.
+// that starts with it; the rest of the key then decides which.
 var fresh = &note{id: 1}
 
 // item is a position in a rule: a state, the rounds of the counted loop that it

@@ -114,7 +114,7 @@ func (s *schemaBuilder) object(f *flat) (*expr, error) {
 		hi = -1
 	}
 	if hi >= 0 && lo > hi || len(kinds) == 0 && lo > len(parts) || hi >= 0 && len(f.required) > hi {
-		f.why = "no number of members is right"
+		f.why = "no member count is possible"
 		return nil, nil
 	}
 	e, err := s.sequence(f.path, "{", "}", parts, kinds, lo, hi)
@@ -131,7 +131,7 @@ func (s *schemaBuilder) object(f *flat) (*expr, error) {
 	return ref(id), nil
 }
 
-// pair returns the value of a member, nil if there can be none.
+// pair returns the value of a member, nil if none is possible.
 func (s *schemaBuilder) pair(f *flat, name string) (*expr, error) {
 	if ok, err := s.valid(&value{kind: isText, text: name}, f.names); err != nil || !ok {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 //     parts of numbers have at most 16 digits. Numbers with bounds or a
 //     multipleOf are written without an exponent and with at most 15 decimals.
 //   - A schema without "type" has the types that its keywords are about.
-//   - "oneOf" is built where its alternatives can be told apart, so that exactly
+//   - "oneOf" is built where its alternatives are distinguishable, so that exactly
 //     one matches.
 //
 // Supported: type, enum, const, anyOf, oneOf, allOf, $ref, $defs, $anchor, $id,

@@ -158,7 +158,7 @@ func (t *Tokens) measure(order []llm.Token) {
 func (t *Tokens) Size() int { return t.size }
 
 // special returns the path of a control token's name, or the name itself where
-// the vocabulary has it as text.
+// the vocabulary holds it as text.
 func (t *Tokens) special(name []byte) []byte {
 	if t.control[string(name)] {
 		return controlPath(name)

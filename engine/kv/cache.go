@@ -65,7 +65,7 @@ type sequence struct {
 	first  []int     // [group] index of the first page that is held
 	marks  []mark    // checkpoints of the recurrent state, ascending
 
-	exact [][]int32 // [group] exact pages, -1 where there is none; empty without an exact window
+	exact [][]int32 // [group] exact pages, -1 for pages without one; empty without an exact window
 	view  [][]int32 // [group] the same for one batch, with what passes
 	low   []int     // [group] below it only the end of the prompt has exact pages
 	keep  int       // the last page border in front of the end of the prompt
@@ -410,7 +410,7 @@ func (c *Cache) ExactCell(group int, seq llm.Seq, pos int) int32 {
 }
 
 // PinnedCell is the cell of a position among the pinned rows of a sequence; -1
-// if it is none.
+// if it is not pinned.
 func (c *Cache) PinnedCell(group int, seq llm.Seq, pos int) int32 {
 	n := c.layout.Groups[group].Exact.Pinned
 	if s, err := c.seq(seq); err != nil || pos < 0 || pos >= min(s.len, n) {

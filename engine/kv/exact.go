@@ -314,7 +314,7 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 			continue // not known yet how its keys lie
 		}
 		from, to := int(p.packed[table[i]]), min(after, p.steps)
-		if after >= p.window.Newest-1 { // the last run that has it in exact form
+		if after >= p.window.Newest-1 { // the last run in which it is exact
 			to = p.steps
 		}
 		if to <= from {

@@ -111,7 +111,7 @@ func TestSelfCalibrationSpread(t *testing.T) {
 		}
 		m := s.Moments()
 		got, want := o.Channels(), m.Channels(r, span)
-		for i := range dim { // but for the last bits of f16, since moments are kept in f32
+		for i := range dim { // except the last bits of f16, since moments are kept in f32
 			if math.Abs(float64(got.Mean[i]-want.Mean[i])) > 1e-3*max(1, math.Abs(float64(want.Mean[i]))) || math.Abs(float64(got.Gain[i]/want.Gain[i])-1) > 1e-3 {
 				t.Errorf("%s channel %d: mean %g gain %g, want %g and %g", name, i, got.Mean[i], got.Gain[i], want.Mean[i], want.Gain[i])
 			}

@@ -228,7 +228,7 @@ func (s *sequence) cheapest() int {
 }
 
 // yield gives up a point of the sequence that has most of them, of the longest
-// unused among equals. It reports false if there is none.
+// unused among equals. It reports false if no such slot exists.
 func (c *Cache) yield() bool {
 	var most *sequence
 	for i := range c.seqs {

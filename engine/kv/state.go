@@ -113,7 +113,7 @@ func (s *sequence) earlier() []mark {
 }
 
 // restoreMarks makes room for checkpoints at these positions and returns their
-// slots, -1 where there is none.
+// slots, -1 without one.
 func (c *Cache) restoreMarks(s *sequence, at []int) []int32 {
 	slots := make([]int32, len(at))
 	for i, pos := range at {

@@ -165,7 +165,7 @@ func (l *Layout) exactPages(g *Group) int {
 }
 
 // passing is the exact pages that a chunk begins and leaves behind. Layers run
-// one after another, so they share their memory, but for those whose cells
+// one after another, so they share their memory, except layers whose cells
 // other layers read.
 func (l *Layout) passing(g *Group) int {
 	if g.Exact.Newest == 0 {

@@ -83,7 +83,7 @@ const (
 )
 
 // Sections reads rope.dimension_sections, the pairs that turn with the time,
-// height, width and a fourth coordinate of a token; nil if there are none. On
+// height, width and a fourth coordinate of a token; nil without an image. On
 // text the first three are the position and the fourth is 0.
 func (f *File) Sections() []int {
 	key := f.key("rope.dimension_sections")

@@ -34,7 +34,7 @@ var fields = []Field{
 	},
 	{
 		Name: "repeat_last_n", Flag: "repeat-last-n", Aliases: []string{"penalty_last_n"},
-		Help: "How many recent tokens the penalties look at; 0 is none, -1 all.", Integer: true, Min: -1, Max: maxCount, Default: 64,
+		Help: "How many recent tokens the penalties look at; 0: none, -1: all.", Integer: true, Min: -1, Max: maxCount, Default: 64,
 		get: func(p *Params) float64 { return float64(p.RepeatLastN) },
 		set: func(p *Params, v float64) { p.RepeatLastN = int(v) },
 	},
@@ -58,7 +58,7 @@ var fields = []Field{
 	},
 	{
 		Name: "dry_penalty_last_n", Flag: "dry-penalty-last-n",
-		Help: "Newest tokens that DRY searches; 0 is none, -1 all.", Integer: true, Min: -1, Max: maxCount, Default: -1,
+		Help: "How many recent tokens DRY searches; 0: none, -1: all.", Integer: true, Min: -1, Max: maxCount, Default: -1,
 		get: func(p *Params) float64 { return float64(p.DRYLastN) },
 		set: func(p *Params, v float64) { p.DRYLastN = int(v) },
 	},

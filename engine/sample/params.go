@@ -84,7 +84,7 @@ type Field struct {
 }
 
 // Fields returns all numeric parameters in the order of the chain. The two that
-// are no numbers, LogitBias and DRYBreakers, have no Field.
+// are not single numbers, LogitBias and DRYBreakers, have no Field.
 func Fields() []Field { return append([]Field(nil), fields...) }
 
 // Lookup finds a field by its JSON name, an alias or its flag.

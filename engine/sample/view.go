@@ -36,7 +36,7 @@ func (v view) row(b int) (row []float32, word uint64, all bool) {
 }
 
 // max returns the most likely candidate, of equals the lowest id. It fails on
-// NaN and infinity among the candidates, and if there is none.
+// NaN and infinity among the candidates, or without candidates.
 func (v view) max() (best float32, id llm.Token, err error) {
 	best, id = float32(math.Inf(-1)), -1
 	for b := range v.blocks() {

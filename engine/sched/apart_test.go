@@ -67,7 +67,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A job in the queue whose context ends is told so while the only slot's job
+// A job in the queue whose context ends gets its error while the only slot's job
 // takes its time over a token.
 func TestApartQueue(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 256, seqs: 1, context: 256, rows: 16})

@@ -23,7 +23,7 @@ func memoryStore(t testing.TB, bytes int64) *prefix.Store {
 	return s
 }
 
-// talk is a conversation that grows by turns.
+// talk is a conversation that grows turn by turn.
 type talk struct {
 	tokens []llm.Token
 	salt   string

@@ -174,7 +174,7 @@ func (s *Sched) longest(t *task) (src, n int) {
 }
 
 // leastUsed is the idle slot that was used longest ago, an empty one first;
-// -1 if there is none besides except.
+// -1 if except is the only one.
 func (s *Sched) leastUsed(except int) int {
 	best := -1
 	for i := range s.slots {

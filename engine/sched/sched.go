@@ -75,7 +75,7 @@ type Job struct {
 	Want func(pos int) bool
 	// Done is called once at the end, on the scheduler's goroutine.
 	Done func(Finish, Stats, error)
-	// Prefilled is told how much of the prompt has been read, in which slot; may be nil.
+	// Prefilled is called with the number of prompt tokens read, and the slot; may be nil.
 	Prefilled func(slot, done, total int)
 
 	Fresh    bool // recompute the whole prompt
@@ -403,7 +403,7 @@ func (s *Sched) cancel() {
 	s.queue = kept
 }
 
-// finish ends the job of a slot; its cells stay for reuse, but for those that
+// finish ends the job of a slot; its cells stay for reuse, except those that
 // are nobody's prefix because of a shift.
 func (s *Sched) finish(i int, f Finish, err error) {
 	sl := &s.slots[i]

@@ -141,7 +141,7 @@ func freqs(n int) []float32 {
 	return out
 }
 
-// A shifted key of every type is the fresh one but for being encoded twice:
+// A shifted key of every type is the fresh one, except that it is encoded twice:
 // by the triangle inequality at most twice as wrong. What is left is several
 // batches long in the second context, the first batches full pages.
 func TestShiftKeys(t *testing.T) {

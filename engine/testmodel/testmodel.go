@@ -1,6 +1,6 @@
 // Package testmodel gives tests the real models, and the source tree whose
 // vocabularies and templates they read. Each is fetched at first use and kept
-// in Godwit's data folder. What cannot be had fails the test in CI and skips
+// in Godwit's data folder. A missing model fails the test in CI and skips
 // it elsewhere.
 package testmodel
 

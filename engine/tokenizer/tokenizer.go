@@ -77,7 +77,7 @@ type Tokenizer struct {
 	pre     pre
 	preName string
 
-	text   []string // of every token, as the file has it
+	text   []string // of every token, as in the file
 	attrs  []attr
 	scores []float32 // nil: all 0
 

@@ -148,7 +148,7 @@ describe('the cache panel', () => {
       await server.api('POST', '/app/library/refresh', {});
       await (await again).finished();
       await drawn(page);
-      assert.ok(await layer.isVisible(), 'the chosen layer is lost when the models are told again');
+      assert.ok(await layer.isVisible(), 'the chosen layer is lost when the models are announced again');
       await page.getByLabel('Layer policy (Boundary V)').selectOption('7');
       await page.getByText('still uses its old settings').waitFor();
       await leave(page);
@@ -170,7 +170,7 @@ describe('damage', () => {
     });
   });
 
-  it('of the settings is told', () => {
+  it('of the settings is shown', () => {
     const home = newHome();
     writeFileSync(join(home, 'config.toml'), '[engine]\nctx_sise = 4096\n');
     return on(home, [], async (server) => {

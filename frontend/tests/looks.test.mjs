@@ -178,7 +178,7 @@ describe('how it looks', () => {
     });
   }
 
-  it('has none while a model is loaded or where there is none', async () => {
+  it('has none with or without a loaded model', async () => {
     const page = await visit(browser, `${server.url}/#/chat`);
     for (const [models, name] of [[[{ state: 'loading', progress: 0.34 }], 'Model: small 34 %'], [[], 'No model']]) {
       await page.route('**/app/state', async (route) => {
@@ -194,7 +194,7 @@ describe('how it looks', () => {
     await leave(page);
   });
 
-  it('is dark when it is told to be, whatever the system', async () => {
+  it('is dark when set to dark, whatever the system', async () => {
     const page = await visit(browser, `${server.url}/#/settings/general`);
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await ground();

@@ -140,7 +140,7 @@ describe('chatting', () => {
     await leave(page);
   });
 
-  it('attaches text, and refuses what is none', async () => {
+  it('attaches text, and refuses other files', async () => {
     const page = await visit(browser, server.url);
     const attach = async (name, buffer) => {
       const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach files' }).click()]);

@@ -5,7 +5,7 @@ import http from 'node:http';
 /** Starts the proxy. play has the last answer of a chat grow from an offset of a text on. */
 export async function player(server, tokensPerSecond = 100) {
   let piece; // { text, from } that is played
-  let message; // that it belongs to, as the server has it
+  let message; // the message that it belongs to, as on the server
   const proxy = http.createServer((request, answer) => {
     if (piece && /^\/app\/messages\/\d+\/stream/.test(request.url)) return stream(answer);
     const headers = Object.fromEntries(Object.entries(request.headers).filter(([name]) => !/^(?:host|origin|referer|sec-)/.test(name)));

@@ -21,7 +21,7 @@ func largest(x []float32, width, count int) (pairs []uint32) {
 		}
 		slices.SortStableFunc(order, func(i, j int) int {
 			a, b := float64(x[i]), float64(x[j])
-			if math.IsNaN(a) || math.IsNaN(b) { // NaN comes first; cmp has it last
+			if math.IsNaN(a) || math.IsNaN(b) { // NaN comes first; in cmp it is last
 				return -cmp.Compare(truth(math.IsNaN(a)), truth(math.IsNaN(b)))
 			}
 			return cmp.Compare(b, a)

@@ -333,7 +333,7 @@ var errorTypes = map[int]string{
 }
 
 // ErrorForm writes an error in Anthropic's form, with one of its types: clients
-// know no others, so that a prompt that does not fit is told by its code.
+// know no others, so a prompt that does not fit is reported by its code.
 func ErrorForm(e *wire.Error) any {
 	kind := errorTypes[e.Status]
 	switch {

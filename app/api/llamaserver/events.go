@@ -32,7 +32,7 @@ const (
 	eventsWrite = 30 * time.Second
 )
 
-// standing is what a client of GET /models/sse has been told.
+// standing is the last state that a client of GET /models/sse received.
 type standing struct {
 	models    map[string]string
 	downloads map[string]wire.Download

@@ -18,14 +18,14 @@ type origin struct {
 // offers are the tools of a responses request as functions.
 type offers struct {
 	list    []json.RawMessage // in the form of chat completions
-	from    map[string]origin // by the name that the model is told
+	from    map[string]origin // by the name that the model sees
 	skipped string            // type of the first tool that was left out
 }
 
 // localShell is the function in place of a tool of type local_shell.
 const localShell = `{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"},"description":"The command and its arguments"},"working_directory":{"type":"string"},"timeout_ms":{"type":"integer"},"env":{"type":"object"}},"required":["command"]}`
 
-// qualified is the name that the model is told for a function of a namespace.
+// qualified is the name that the model sees for a function of a namespace.
 func qualified(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -128,7 +128,7 @@ func (c *Responses) function(o *offers, t wire.Object, namespace, path string) e
 }
 
 // custom offers a tool whose input is text as a function of one string. A
-// grammar is told to the model; one that is a regular expression also holds
+// grammar is given to the model as text; one that is a regular expression also holds
 // where the call is forced.
 func (c *Responses) custom(o *offers, t wire.Object, namespace, path string) error {
 	name, err := wire.Text(t.Value("name"), path+".name")
@@ -209,7 +209,7 @@ func customFormat(raw json.RawMessage, path string) (words, pattern string, err 
 }
 
 // plainChoice brings tool_choice into the form of functions, under the names that
-// the model is told.
+// the model sees.
 func (c *Responses) plainChoice() (json.RawMessage, error) {
 	if wire.Kind(c.ToolChoice) != "an object" {
 		return c.ToolChoice, nil

@@ -75,7 +75,7 @@ type Responses struct {
 	chat    Chat
 	all     []json.RawMessage // items of the conversation, earlier ones too
 	tools   *offers
-	choices json.RawMessage // tool_choice as it is told back
+	choices json.RawMessage // tool_choice as it is echoed
 	notices wire.Notices
 	unused  []string
 }

@@ -68,7 +68,7 @@ func CheckFunction(name string, schema json.RawMessage, path, key string) error 
 	return nil
 }
 
-// offer checks the tools and settles which of them the model is told of, and
+// offer checks the tools and settles which of them the model sees, and
 // whether it has to call one.
 func (c *Chat) offer(tools []json.RawMessage, choice json.RawMessage) error {
 	names, err := checkTools(tools)

@@ -405,7 +405,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 		}
 		out, err := newStream(w)
 		if err == nil {
-			_ = out.send("end", m) // a page that has gone cannot be told so
+			_ = out.send("end", m) // the page may be gone
 		}
 		return sent{}, nil
 	}

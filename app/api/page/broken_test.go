@@ -15,7 +15,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestBrokenState gives a chat a saved state that is whole and holds no numbers: one
+// TestBrokenState gives a chat a saved state that is complete but holds NaN: one
 // answer fails, and the next reads the chat anew.
 func TestBrokenState(t *testing.T) {
 	dir := newFolder(t, false)
@@ -49,7 +49,7 @@ func TestBrokenState(t *testing.T) {
 	}
 }
 
-// spoil replaces what a saved slot holds by bytes that are no numbers, under a
+// spoil replaces what a saved slot holds by NaN, under a
 // checksum that is right.
 func spoil(t *testing.T, file string) {
 	t.Helper()

@@ -201,7 +201,7 @@ func (p *Page) exportChat(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(out.Bytes()) // a page that has gone cannot be told so
+	_, _ = w.Write(out.Bytes()) // the page may be gone
 	return sent{}, nil
 }
 

@@ -35,7 +35,7 @@ const (
 type downloads struct {
 	mu   sync.Mutex
 	all  []*transfer
-	last time.Time // when windows were told
+	last time.Time // last notification of the windows
 }
 
 type transfer struct {

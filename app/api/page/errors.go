@@ -107,7 +107,7 @@ func send(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(wire.JSON(body), '\n')) // a page that has gone cannot be told so
+	_, _ = w.Write(append(wire.JSON(body), '\n')) // the page may be gone
 }
 
 // Sizes of requests.

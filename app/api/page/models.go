@@ -27,9 +27,9 @@ type model struct {
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
 	Stale    bool       `json:"stale,omitempty"` // settings of a load have changed since
-	// Measuring is the progress of the calibration before the load; nil if there is none.
+	// Measuring is the progress of the calibration before the load; nil without one.
 	Measuring *progress `json:"measuring,omitempty"`
-	// Preparing is the calibration in the background, for the next load; nil if there is none.
+	// Preparing is the calibration in the background, for the next load; nil without one.
 	Preparing *preparing `json:"preparing,omitempty"`
 }
 

@@ -73,7 +73,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// An answer that the full context ends is told from one of the length that was asked.
+// An answer that the full context ends differs from one that reached its length limit.
 func TestFullContext(t *testing.T) {
 	dir := newFolder(t, true)
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte("[engine]\nctx_size = 64\n"), 0o600); err != nil {

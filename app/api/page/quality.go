@@ -54,7 +54,7 @@ type Step struct {
 	Left  time.Duration // about
 }
 
-// measuring is a measurement as windows are told of it.
+// measuring is the state of a measurement, as sent to windows.
 type measuring struct {
 	Model string  `json:"model"`
 	State string  `json:"state" ts:"'running' | 'done' | 'cancelled' | 'failed'"` // running, done, cancelled or failed

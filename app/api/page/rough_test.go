@@ -230,7 +230,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestTooLate has an answer asked for while the page closes: who waits for it is told.
+// TestTooLate has an answer asked for while the page closes: waiting clients get an error.
 func TestTooLate(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(8)

@@ -187,7 +187,7 @@ func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// shared is what every view shows of the settings; a change of them is told with it.
+// shared is what every view shows of the settings; changes are announced with it.
 type shared struct {
 	Parameters []parameter `json:"parameters"`
 	Predict    int         `json:"predict"` // most tokens of an answer; 0: no limit
@@ -198,7 +198,7 @@ func sharedOf(s *config.Settings) shared {
 	return shared{parameters(&s.Sampling), max(s.Sampling.Predict, 0), s.App.Theme}
 }
 
-// parameters lists what sampling can be told, with the defaults of the settings.
+// parameters lists the sampling parameters, with the defaults of the settings.
 func parameters(s *config.Sampling) []parameter {
 	defaults := sampling(s)
 	var list []parameter

@@ -120,7 +120,7 @@ func (p *Page) diagnostics(w http.ResponseWriter, _ *http.Request) (any, error) 
 		return nil, err
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // a page that has gone cannot be told so
+	_, _ = w.Write(b.Bytes()) // the page may be gone
 	return sent{}, nil
 }
 

@@ -136,7 +136,7 @@ func (m *Model) Words(text string) ([]llm.Token, error) {
 }
 
 // Choices repeats a request for n choices. With a seed each choice has its
-// own, so that they differ and can be had again.
+// own, so that they differ and can be reproduced.
 func Choices(r engine.Request, n int) []engine.Request {
 	const unseeded = -1
 	out := make([]engine.Request, n)

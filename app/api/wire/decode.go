@@ -309,7 +309,7 @@ func TextOrList(raw json.RawMessage, path string) (text string, list []json.RawM
 	return "", list, err
 }
 
-// Number reads a number within bounds; a nil bound is none.
+// Number reads a number within bounds; a nil bound does not apply.
 func Number(raw json.RawMessage, path string, least, most *float64) (float64, error) {
 	if Kind(raw) != "a number" {
 		return 0, Bad(path, "want a number, got %s", Kind(raw))

@@ -23,7 +23,7 @@ const (
 	Internal     = "server_error"
 )
 
-// Error is what a client is told. Each dialect writes it in its own form.
+// Error is an error for a client. Each dialect writes it in its own form.
 type Error struct {
 	Status  int
 	Type    string

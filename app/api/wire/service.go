@@ -95,7 +95,7 @@ func Generate[T Call](s Service, parse func(body []byte) (T, error)) Handler {
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(JSON(body), '\n')) // a client that has gone cannot be told so
+	_, _ = w.Write(append(JSON(body), '\n')) // the client may be gone
 }
 
 // Timings are the counts and times of an answer, as llama-server has them.
@@ -139,7 +139,7 @@ type Watch struct {
 	total, cached, tokens int
 }
 
-// Progress is how far a prompt has been read, as llama-server has it.
+// Progress is how far a prompt has been read, in llama-server's form.
 type Progress struct {
 	Total     int   `json:"total"`
 	Cache     int   `json:"cache"`

@@ -172,7 +172,7 @@ func (p *printer) key() (Value, bool, error) {
 }
 
 // count reads a width or precision: digits, or a star for an argument; -1 if
-// there is none. A negative argument is returned less one.
+// it is missing. A negative argument is returned less one.
 func (p *printer) count() (int, error) {
 	if p.pos < len(p.format.s) && p.format.s[p.pos] == '*' {
 		p.pos++

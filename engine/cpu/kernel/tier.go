@@ -61,7 +61,7 @@ func choose(name string) (Tier, error) {
 func EnvError() error { return errEnv }
 
 // Active is the tier in use: the best of [Tiers], or the one named by the
-// environment variable GODWIT_CPU_TIER if the machine has it.
+// environment variable GODWIT_CPU_TIER if the machine supports it.
 func Active() Tier { return active }
 
 // Tiers lists what this machine offers, slowest first.

@@ -14,7 +14,7 @@ import (
 )
 
 // Model is a small model whose file is a stored header and weights that follow
-// from a formula; engine/testdata/golden/arch/README.md has it.
+// from a formula; engine/testdata/golden/arch/README.md states it.
 type Model struct {
 	Name, Header string
 	Seed         uint64

@@ -135,7 +135,7 @@ func TestPath(t *testing.T) {
 }
 
 // A file that is in the list and not in the clone fails, even where the other
-// folder has it.
+// folder holds it.
 func TestMissingFromClone(t *testing.T) {
 	for _, name := range []string{"kv/index.json", "arch/manifest.json", "models/quant", "chat-templates/renders.json"} {
 		if !inClone(t, name) {

@@ -106,7 +106,7 @@ class App {
             this.take(event.name, JSON.parse(event.data));
             continue;
           }
-          // The stream stands: what changes from now on is told, the rest is asked for.
+          // The stream is open. It announces changes from now on; the rest is requested.
           void drafts.start();
           await Promise.all([this.refresh(), chats.refresh()]);
           open.recover();

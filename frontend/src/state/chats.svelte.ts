@@ -1,7 +1,7 @@
 import { get, post, remove } from '../lib/api';
 import type { Chat, Folder } from '../lib/types';
 
-/** The order of the list, as the server has it. */
+/** The order of the list, as on the server. */
 const order = (a: Chat, b: Chat) => Number(b.pinned) - Number(a.pinned) || Date.parse(b.updated) - Date.parse(a.updated) || b.id - a.id;
 
 class Chats {

@@ -3,7 +3,7 @@ import { tick } from 'svelte';
 
 const touch = matchMedia('(pointer: coarse)');
 
-/** Goes to the message box, but for a screen that would show a keyboard then. */
+/** Focuses the message box, except on a screen that would then show a keyboard. */
 export function toComposer() {
   if (!touch.matches) document.querySelector<HTMLElement>('form.composer textarea')?.focus();
 }

@@ -362,7 +362,7 @@ func (f *fused) values() {
 }
 
 // groups sets a bit in CX for every four cells with a used one; it jumps to
-// none if there is none.
+// none at the end.
 func (f *fused) groups(none string) {
 	f.MOVQ(at(reg.R13, visitUsed), reg.RAX)
 	f.TESTQ(reg.RAX, reg.RAX)
