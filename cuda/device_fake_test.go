@@ -8,7 +8,7 @@ import (
 	"godwit/engine/backend"
 )
 
-// With GODWIT_DEVICE=fake the script runs over the driver that is no card, with
+// With GODWIT_DEVICE=fake the script runs over the driver that is not a card, with
 // matrices and contexts so small that it shows nothing but that the script works.
 func init() {
 	var one *fake // its callbacks are of the process

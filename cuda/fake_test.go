@@ -117,7 +117,7 @@ func (f *fake) at(address uint64) (gpu.Buffer, int64) {
 			return b.buffer, int64(address - b.at)
 		}
 	}
-	panic(fmt.Sprintf("fakecuda: %#x is no device memory", address))
+	panic(fmt.Sprintf("fakecuda: %#x is not device memory", address))
 }
 
 // results of the driver API that the fake gives.

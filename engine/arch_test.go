@@ -347,7 +347,7 @@ func TestVocabularyNamed(t *testing.T) {
 	}
 }
 
-// TestTemplateNoText opens a model whose template is there and is no text.
+// TestTemplateNoText opens a model whose template is there and is not text.
 func TestTemplateNoText(t *testing.T) {
 	f, err := gguf.Open(golden.Small(t, "llama-hd64"))
 	if err != nil {

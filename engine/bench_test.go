@@ -32,9 +32,9 @@ func TestBench(t *testing.T) {
 		t.Errorf("four in a tight context: %v, %v", took, err)
 	}
 	if _, err := tight.Bench(t.Context(), engine.BenchTest{Gen: 20, Sequences: 4}); err == nil {
-		t.Error("fewer tokens than a test wants are no error")
+		t.Error("fewer tokens than a test needs gave no error")
 	}
 	if _, err := e.Bench(t.Context(), engine.BenchTest{Depth: 1 << 20, Gen: 1, Synthetic: true}); err == nil {
-		t.Error("a depth beyond the context is no error")
+		t.Error("a depth beyond the context gave no error")
 	}
 }

@@ -84,7 +84,7 @@ func (m *Model) measure(ctx context.Context, o *Options, how CalibrateOptions) (
 	how.Threads, how.NoRepack, how.Sense, how.Partial = o.Threads, o.NoRepack, o.KV.AutoBits > 0, o.Calibrations
 	c, err := m.Calibrate(ctx, how)
 	switch {
-	case errors.Is(err, errNotFinite): // the channels are there; a load is no judge of models
+	case errors.Is(err, errNotFinite): // the channels exist; loading does not judge models
 		how.Log.Warn("how much each cache matters cannot be measured", "err", err)
 	case err != nil:
 		return nil, err

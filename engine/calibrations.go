@@ -48,7 +48,7 @@ func readCalibration(path string) (*kv.Calibration, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is no ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
+		return nil, fmt.Errorf("%w: it is not an ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -24,7 +24,7 @@ type Chat struct {
 	ToolChoice string
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // whether a model that can think first does; nil: as its template says
-	Continue   bool            // go on with the last message instead of starting a new one
+	Continue   bool            // continue the last message instead of starting a new one
 	Template   string          // Jinja source in place of the model's own; empty: none
 	RawParts   bool            // leave reasoning and tool calls in the text
 }

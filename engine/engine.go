@@ -53,7 +53,7 @@ type Options struct {
 	NoMMap    bool // read the file instead of mapping it
 	Lock      bool // keep the weights from being swapped out
 	Unchecked bool // accept weights that are NaN or infinite
-	Strays    bool // go on with rows for which a layer computes NaN, to find the layer
+	Strays    bool // continue with rows for which a layer computes NaN, to find the layer
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits

@@ -76,7 +76,7 @@ func TestGapPrompt(t *testing.T) {
 	}
 }
 
-// Behind suffix and middle a text goes on where it was cut, so SentencePiece
+// Behind suffix and middle a text continues where it was cut, so SentencePiece
 // puts no dummy space there.
 func TestGapDummySpace(t *testing.T) {
 	tok := openVocab(t, "llama-spm", gguf.KV{Key: "tokenizer.ggml.prefix_token_id", Value: uint32(31997)},

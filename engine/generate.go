@@ -118,7 +118,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	g.decoder = tok.NewDecoder(r.Special || p != nil && r.Chat.marked(p))
 	if len(g.prompt) == 0 {
-		// A model needs something to go on from; BOS stands for nothing said.
+		// A model needs something to continue from; BOS stands for nothing said.
 		bos := tok.BOS()
 		if bos < 0 {
 			bos = tok.EOS()

@@ -323,7 +323,7 @@ func TestSplitOnKernels(t *testing.T) {
 	}
 }
 
-// A sequence that one backend saved goes on under another: the restored tokens
+// A sequence that one backend saved continues under another: the restored tokens
 // are reused, and what follows is what the other backend says by itself.
 func TestSessionsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]

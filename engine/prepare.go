@@ -353,7 +353,7 @@ func (m *Model) Plan(name string, o Options) (Plan, error) {
 }
 
 // Planned is Prepare for a plan that is shown: it takes the calibration that a
-// load would find, and lack of memory is no error.
+// load would find, and lack of memory is not an error.
 func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
 	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
 		return nil, err

@@ -38,7 +38,7 @@ type Request struct {
 	Grammar     *grammar.Grammar
 	Logprobs    bool   // tell the log-probability of each token
 	TopLogprobs int    // and of this many alternatives
-	IgnoreEOG   bool   // go on behind end-of-generation tokens
+	IgnoreEOG   bool   // continue after end-of-generation tokens
 	Special     bool   // show control tokens in the text
 	Fresh       bool   // compute the whole prompt, reuse nothing
 	Salt        string // only requests with the same one share what was read

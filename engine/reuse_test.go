@@ -51,7 +51,7 @@ func (r *reuseRig) ask(t *testing.T, what string, prompt []llm.Token, n, least i
 	return tokens
 }
 
-// continued asks a prompt that goes on behind an answer. Recurrent models
+// continued asks a prompt that continues behind an answer. Recurrent models
 // compute a prompt and single tokens with other sums (TestWindowChunks), so
 // theirs is not compared with a cold run.
 func (r *reuseRig) continued(t *testing.T, what string, prompt []llm.Token, n, least int) {

@@ -19,7 +19,7 @@ type agent struct {
 	edit     func(note string) []string                    // the model's answers that edit the note
 	setUp    func(t testing.TB, url, work string) []string // writes its settings, returns its environment
 	first    func(prompt string) []string                  // command of a new session
-	again    func(prompt string) []string                  // command that goes on with the last session
+	again    func(prompt string) []string                  // command that continues the last session
 }
 
 // packages is the folder of the pinned npm packages.

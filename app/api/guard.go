@@ -210,7 +210,7 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 
 // checkType refuses bodies that a web page may have sent: browsers send them
 // across sites without asking first where their Content-Type is not JSON's.
-// From a program that is no browser every type is taken, as curl says that what
+// Programs other than browsers may send any type, since curl says that what
 // it sends is a form unless a header says otherwise.
 func checkType(r *http.Request) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {

@@ -111,7 +111,7 @@ func TestTypes(t *testing.T) {
 			"application/x-www-form-urlencoded", "text/plain", "text/plain;charset=UTF-8", "multipart/form-data", "application/csp-report", "a/b; c", "",
 		} {
 			edit := header(append([]string{"Content-Type", kind}, c.headers...)...)
-			// A number is no prompt: the request is refused, but only after it was read.
+			// A number is not a prompt: the request is refused, but only after it was read.
 			r := v.ask("POST", "/v1/completions", `{"prompt":5}`, edit)
 			want := c.status
 			if want == 415 && strings.HasPrefix(kind, "application/") && strings.Contains(kind, "json") {

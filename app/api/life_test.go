@@ -258,7 +258,7 @@ func TestShutdown(t *testing.T) {
 }
 
 // A device in the middle of a step does not delay shutdown: the stream ends with an error,
-// and the server returns while the step goes on.
+// and the server returns while the step continues.
 func TestShutdownInStep(t *testing.T) {
 	step, hold := make(chan struct{}), make(chan struct{})
 	defer close(hold)

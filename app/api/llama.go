@@ -112,7 +112,7 @@ func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 	id, err := strconv.Atoi(r.PathValue("id"))
 	if err != nil || id < 0 {
-		return wire.Bad("id", "%.64q is no slot", r.PathValue("id"))
+		return wire.Bad("id", "%.64q is not a slot", r.PathValue("id"))
 	}
 	action := r.URL.Query().Get("action")
 	var file llamaserver.SlotFile

@@ -49,7 +49,7 @@ func TestStudioStats(t *testing.T) {
 	}
 }
 
-// A conversation of LM Studio's newer API goes on from each of its answers.
+// A conversation of LM Studio's newer API continues from each of its answers.
 func TestStudioChat(t *testing.T) {
 	v := shared(t)
 	first := v.post("/api/v1/chat", object{"input": question, "system_prompt": "Be brief.", "max_output_tokens": 8})

@@ -142,7 +142,7 @@ func messagesOf(t *testing.T, m *openai.Memory, body string) (string, *openai.Re
 	return string(r[0].Chat.Messages), c
 }
 
-// A conversation goes on by the id of a response, by references to its items,
+// A conversation continues by the id of a response, by references to its items,
 // and by items that come back; all are the same for the model.
 func TestResponsesMemory(t *testing.T) {
 	text := "first answer"
@@ -178,7 +178,7 @@ func TestResponsesMemory(t *testing.T) {
 	if r := v.ask("DELETE", "/v1/responses/"+id, nil).json(t); r["deleted"] != true {
 		t.Errorf("deleted: %v", r)
 	}
-	// The response that went on from it still has its items.
+	// The response that continued from it still has its items.
 	if got, _ := messagesOf(t, &v.memory, `{"input":[{"role":"user","content":"one"},{"type":"item_reference","id":"`+item+`"},{"role":"user","content":"two"}]}`); got != want {
 		t.Errorf("an item of two responses, one of them deleted: %s", got)
 	}

@@ -198,7 +198,7 @@ func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, salt, 
 		return 0, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return 0, 0, wire.Bad("filename", "%q is not a saved slot: it is no ordinary file (%s)", name, info.Mode().Type())
+		return 0, 0, wire.Bad("filename", "%q is not a saved slot: it is not an ordinary file (%s)", name, info.Mode().Type())
 	}
 	f, err := root.Open(name)
 	if err != nil {

@@ -182,7 +182,7 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string
 			continue
 		}
 		if mistyped.MatchString(line) {
-			fmt.Fprintln(r.err, line, "is no command; /? lists them.")
+			fmt.Fprintln(r.err, line, "is not a command; /? lists them.")
 			continue
 		}
 		talk = append(talk, message{"user", withImages(images, line)})

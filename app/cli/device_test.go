@@ -55,7 +55,7 @@ func TestVerdictOf(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", test.args, v, err, test.want)
 		}
 		if c.ProcessState == nil {
-			t.Errorf("%s: the process goes on", test.args)
+			t.Errorf("%s: the process continues", test.args)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -131,7 +131,7 @@ func (e *editor) raw() (*term.State, error) {
 	return old, err
 }
 
-// suspend stops the program, as Ctrl-Z does elsewhere, until it goes on.
+// suspend stops the program, as Ctrl-Z does elsewhere, until it continues.
 func (e *editor) suspend(old *term.State, signals <-chan os.Signal) error {
 	if err := e.draw(&e.line); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (e *editor) suspend(old *term.State, signals <-chan os.Signal) error {
 			if s != syscall.SIGCONT {
 				continue
 			}
-		case <-late: // nobody is there who could let it go on, so it was not stopped
+		case <-late: // nobody is there who could let it continue, so it was not stopped
 		}
 		_, err := e.raw()
 		e.begin(e.prompt)

@@ -367,7 +367,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	}
 	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)
 	if err != nil {
-		return fmt.Errorf("%w; what is finished is kept, and the same command goes on from there", err)
+		return fmt.Errorf("%w; what is finished is kept, and the same command continues from there", err)
 	}
 	rep := c.report(r, l, cells)
 	if err := writeReport(dir, rep); err != nil {

@@ -69,7 +69,7 @@ type pullCmd struct {
 	JSON bool   `name:"json" help:"Machine-readable output."`
 }
 
-// Run downloads a model. Interrupting it pauses: the next pull goes on.
+// Run downloads a model. Interrupting it pauses: the next pull continues.
 func (c *pullCmd) Run(r *run) error {
 	l, err := r.library(c.Library)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *pullCmd) Run(r *run) error {
 	bar.close()
 	if err != nil {
 		if r.ctx.Err() != nil {
-			return fmt.Errorf("paused; 'godwit pull %s' goes on where it stopped", c.Name)
+			return fmt.Errorf("paused; 'godwit pull %s' continues where it stopped", c.Name)
 		}
 		if errors.Is(err, hub.ErrName) {
 			return usage{err}

@@ -101,7 +101,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// bar is a progress bar on standard error; silent where that is no terminal. A
+// bar is a progress bar on standard error; silent where that is not a terminal. A
 // line of the log takes it away, and it is drawn again when it moves on.
 type bar struct {
 	r *run

@@ -117,8 +117,8 @@ func TestServe(t *testing.T) {
 }
 
 // A slot of every cache type, of windows and of recurrent states, is saved by
-// one process and restored by another, which goes on where the first ended. A
-// damaged file is refused, and the server goes on.
+// one process and restored by another, which continues where the first ended. A
+// damaged file is refused, and the server continues.
 func TestSessionInNewProcess(t *testing.T) {
 	type model struct{ file, k, v string }
 	cases := []model{{"gemma3-hd64", "f16", "f16"}, {"qwen35", "f16", "q8_0"}}

@@ -117,7 +117,7 @@ func TestChatOnTerminal(t *testing.T) {
 		t.Errorf("/? says %q", help)
 	}
 	s.types("/cler\r")
-	s.until("/cler is no command")
+	s.until("/cler is not a command")
 	s.until(prompt)
 	s.types("/clear\r")
 	s.until("A new conversation")
@@ -127,7 +127,7 @@ func TestChatOnTerminal(t *testing.T) {
 	s.types("not sent\x03")
 	s.until("Ctrl-C again")
 	s.until(prompt)
-	s.types("\x1a") // nobody is there who could let it go on, so it does
+	s.types("\x1a") // nobody is there who could let it continue, so it does
 	s.until(prompt)
 	s.types("日本\x1b[D\x1b[A") // the line before
 	s.until("/?")

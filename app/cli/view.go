@@ -89,7 +89,7 @@ func (v *view) first(b *strings.Builder, row int) {
 	}
 }
 
-// leave goes on below a line.
+// leave continues below a line.
 func (v *view) leave(l *line) {
 	l.do(keyEnd)
 	_ = v.draw(l) // what follows says so

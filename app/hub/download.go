@@ -43,7 +43,7 @@ func createPart(root *os.Root, name string) (partFile, error) {
 
 // partNote lies beside a .part file and says what the file will be.
 type partNote struct {
-	Ref    string `json:"ref"` // what to pull to go on
+	Ref    string `json:"ref"` // what to pull to continue
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
@@ -388,7 +388,7 @@ func (t *transfer) write(b []byte) error {
 	t.sum.Write(b[:n])
 	t.n += int64(n)
 	if err != nil && diskFull(err) {
-		return fmt.Errorf("%w: the disk of %s is full after %s of %s; make room and pull again to go on", ErrSpace, t.l.dir, Bytes(t.n), Bytes(t.remote.size))
+		return fmt.Errorf("%w: the disk of %s is full after %s of %s; make room and pull again to continue", ErrSpace, t.l.dir, Bytes(t.n), Bytes(t.remote.size))
 	}
 	t.report(PhaseDownload, t.n)
 	return err

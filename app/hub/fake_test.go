@@ -191,5 +191,5 @@ func (d *brokenDisk) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// send writes a body; that the client has gone is no fault of a test's.
+// send writes a body. A client that has gone does not fail the test.
 func send(w io.Writer, b []byte) { _, _ = w.Write(b) }

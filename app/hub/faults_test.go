@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Answers that pass: the download waits and goes on.
+// Answers that pass: the download waits and continues.
 func TestRetries(t *testing.T) {
 	data := tinyModel(t, 100_000, 8)
 	for _, code := range []int{408, 429, 500, 502, 503, 504} {

@@ -166,7 +166,7 @@ const (
 )
 
 // scan finds the GGUF files below dir: of a split model the first part. Hidden
-// folders and files that are no models of their own are left out.
+// folders and files that are not models of their own are left out.
 func scan(dir string) ([]string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

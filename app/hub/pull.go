@@ -17,7 +17,7 @@ import (
 // Pull makes sure that a model is in the library and returns it: "demo",
 // "gemma-demo", or a reference as ParseRef reads it. Several processes may
 // pull; one that asks for a file on its way gets ErrBusy. Cancelling ctx pauses
-// the download: the next Pull of the name goes on where it stopped.
+// the download: the next Pull of the name continues where it stopped.
 func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)) (Model, error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return Model{}, err
@@ -182,7 +182,7 @@ func (m *meter) done() {
 
 // Download is one that has begun and not ended: running, paused or broken off.
 type Download struct {
-	Ref  string `json:"ref"` // what to pull to go on
+	Ref  string `json:"ref"` // what to pull to continue
 	File string `json:"file"`
 	Done int64  `json:"done"` // bytes of the file that are there
 	Size int64  `json:"size"`

@@ -85,7 +85,7 @@ func noParts(t *testing.T, l *Library) {
 }
 
 // The server breaks the connection again and again; each time the download
-// goes on where it stopped.
+// continues where it stopped.
 func TestDroppedConnections(t *testing.T) {
 	data := tinyModel(t, 500_000, 2)
 	h := newHub(t, map[string][]byte{file: data})
@@ -118,7 +118,7 @@ func TestDroppedConnections(t *testing.T) {
 	}
 }
 
-// A connection that brings nothing any more is given up, and the download goes on
+// A connection that brings nothing any more is given up, and the download continues
 // where it stopped. On a busy machine that may be the case with more than one.
 func TestStalledConnection(t *testing.T) {
 	data := tinyModel(t, 100_000, 3)
@@ -159,7 +159,7 @@ func came(l *Library) int64 {
 	return info.Size()
 }
 
-// A download is paused by cancelling and goes on in another process.
+// A download is paused by cancelling and continues in another process.
 func TestPauseAndResume(t *testing.T) {
 	data := tinyModel(t, 400_000, 4)
 	h := newHub(t, map[string][]byte{file: data})

@@ -218,7 +218,7 @@ func (w *wireRepo) files() []RepoFile {
 }
 
 // models groups files into models, by name. Projectors of images and
-// importance matrices are no models of their own.
+// importance matrices are not models of their own.
 func models(ref Ref, files []RepoFile) []RepoModel {
 	slices.SortFunc(files, func(a, b RepoFile) int { return cmp.Compare(a.Name, b.Name) })
 	byName := map[string]RepoFile{}

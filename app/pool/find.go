@@ -31,7 +31,7 @@ func (p *Pool) Named(name string) (hub.Model, error) {
 // Only reports whether the pool serves a single model under every name.
 func (p *Pool) Only() bool { return p.fixed != nil }
 
-// lookup finds a model by name. A path is no name: a client of the API cannot
+// lookup finds a model by name. A path is not a name: a client of the API cannot
 // reach files outside of the library.
 func lookup(list []hub.Model, name string) (hub.Model, error) {
 	bare := strings.TrimSuffix(name, ":latest")

@@ -256,7 +256,7 @@ func TestStopLoad(t *testing.T) {
 	l.Release()
 }
 
-// The errors about names are of their own types, and a path is no name.
+// The errors about names are of their own types, and a path is not a name.
 func TestNames(t *testing.T) {
 	p := start(t, nil)
 	for _, name := range []string{"", "tiny-chat", "TINY-chat:latest"} {

@@ -74,7 +74,7 @@ func TestPreparer(t *testing.T) {
 	until(Waiting)
 	select {
 	case <-took:
-		t.Fatal("goes on while a model is in use")
+		t.Fatal("continues while a model is in use")
 	case <-time.After(20 * time.Millisecond):
 	}
 	p.stop("a") // while it waits

@@ -75,7 +75,7 @@ func (s *Store) Begin(ctx context.Context, m Message) (*Draft, error) {
 	return &Draft{s, m, s.now()}, nil
 }
 
-// Resume returns a Draft that goes on with a message that ended early.
+// Resume returns a Draft that continues a message that ended early.
 func (s *Store) Resume(ctx context.Context, id int64) (*Draft, error) {
 	m, err := s.Message(ctx, id)
 	if err != nil {

@@ -281,7 +281,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 			continue
 		}
 		if first := token(); wrong == nil && first != json.Delim('[') {
-			wrong = errors.New("chats is no list")
+			wrong = errors.New("chats is not a list")
 		}
 		for wrong == nil && in.More() {
 			var e exportedChat

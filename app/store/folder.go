@@ -56,7 +56,7 @@ func (s *Store) DeleteFolder(ctx context.Context, id int64) error {
 	})
 }
 
-// folderExists refuses an id that no folder has; 0 is no folder.
+// folderExists refuses an id that no folder has; 0 is not a folder.
 func folderExists(ctx context.Context, tx *sql.Tx, id int64) error {
 	if id == 0 {
 		return nil

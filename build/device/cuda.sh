@@ -23,7 +23,7 @@ go build -o "$work/godwit" ./app/cmd/godwit
 go test -tags device -c -o "$work/cuda.test" ./cuda
 go test -tags device -c -o "$work/engine.test" ./engine
 
-step() { # step SECONDS NAME COMMAND...: run a part, say how it went, go on
+step() { # step SECONDS NAME COMMAND...: run a part, say how it went, continue
 	local limit=$1 name=$2 status=0 begin=$SECONDS
 	shift 2
 	if [ "$GODWIT_DEVICE" = fake ]; then limit=$((10 * limit)); fi

@@ -84,7 +84,7 @@ func jsonType(v string) string {
 	case '[':
 		return "array"
 	case '"':
-		return "quoted" // text in quotes is no type that raw text has
+		return "quoted" // text in quotes is not a type that raw text has
 	case 't', 'f':
 		return "boolean"
 	case 'n':

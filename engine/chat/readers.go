@@ -84,7 +84,7 @@ func (c *cursor) jsonEnd(tags []string) error {
 	return nil
 }
 
-// endOr is err, unless the text has ended and may go on.
+// endOr is err, unless the text has ended and may continue.
 func (c *cursor) endOr(err error) error {
 	if c.i == len(c.s) {
 		return c.end()

@@ -45,7 +45,7 @@ func (p *Parser) contentStep(final bool) bool {
 	return p.enter(m, final)
 }
 
-// enter goes on behind the marker m, with which the rest begins.
+// enter continues behind the marker m, with which the rest begins.
 func (p *Parser) enter(m *mark, final bool) bool {
 	switch {
 	case m.closes:
@@ -183,7 +183,7 @@ func (p *Parser) reasoningStep(final bool) bool {
 	return true
 }
 
-// callStep reads a call. What is no call goes back to where it stood.
+// callStep reads a call. What is not a call goes back to where it stood.
 func (p *Parser) callStep(final bool) bool {
 	c := &cursor{s: p.whole(final), final: final, p: p}
 	calls, err := p.opener.read(c)

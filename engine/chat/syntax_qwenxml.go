@@ -119,7 +119,7 @@ func nextParameter(s string, props *Dict) int {
 	}
 }
 
-// follow reports whether s begins with one of the tags, or may if it goes on.
+// follow reports whether s begins with one of the tags, or may if it continues.
 func follow(s string, tags ...string) (yes, more bool) {
 	for _, tag := range tags {
 		if tag == "" {

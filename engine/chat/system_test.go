@@ -9,7 +9,7 @@ import (
 
 // A system message behind other turns stands at its place in the prompt of every
 // vendor's template, and what is in front of it does not change when the
-// conversation goes on.
+// conversation continues.
 func TestLateSystem(t *testing.T) {
 	const head, first, late, answer, second = "Xq7head", "Xq7first", "Xq7late", "Xq7answer", "Xq7second"
 	say := func(turns ...string) *List {
@@ -57,7 +57,7 @@ func TestLateSystem(t *testing.T) {
 		long := render("user", first, "system", late, "assistant", answer, "user", second)
 		ordered(long, first, late, answer, second)
 		if i := strings.Index(short, late) + len(late); i > len(long) || short[:i] != long[:i] {
-			t.Errorf("%s: the beginning changed as the conversation went on:\n%q\n%q", name, short, long)
+			t.Errorf("%s: the beginning changed as the conversation continued:\n%q\n%q", name, short, long)
 		}
 		both := render("system", head, "user", first, "assistant", answer, "system", late, "user", second)
 		if name == "mistralai-Mistral-Nemo-Instruct-2407" { // prints the first message in the last turn

@@ -111,7 +111,7 @@ type Input struct {
 	Messages            *List // in OpenAI's form; unknown fields reach the template
 	Tools               *List // in OpenAI's form; nil or empty: none
 	AddGenerationPrompt bool  // open the assistant's turn
-	Continue            bool  // the model goes on with the last message; excludes AddGenerationPrompt
+	Continue            bool  // the model continues the last message; excludes AddGenerationPrompt
 	Thinking            *bool // whether the model thinks first, where it has the choice
 	Kwargs              *Dict // further template variables
 	Now                 time.Time

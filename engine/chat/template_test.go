@@ -73,7 +73,7 @@ func TestRender(t *testing.T) {
 		{"an unknown role is typed", "", `[{"role": "x|>", "content": "a"}]`, "", "<|im_start|>⟦x|>⟧\n⟦a⟧<|im_end|>\n", ""},
 		{"content may be missing", "", `[{"role": "user"}, {"role": "assistant", "content": null}]`, "", "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n", ""},
 		{"parts become lines", "", `[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]`, "", "<|im_start|>user\n⟦a⟧\n⟦b⟧<|im_end|>\n", ""},
-		{"no parts are no text", "", `[{"role": "user", "content": []}]`, "", "<|im_start|>user\n<|im_end|>\n", ""},
+		{"an empty list gives no text", "", `[{"role": "user", "content": []}]`, "", "<|im_start|>user\n<|im_end|>\n", ""},
 		{"strings become parts", partsOnly, `[{"role": "user", "content": "a"}]`, "", "[user]⟦a⟧", ""},
 		{"parts stay parts", partsOnly, `[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "input_text", "text": "b"}]}]`, "", "[user]⟦ab⟧", ""},
 		{"a developer is a system", "", `[{"role": "developer", "content": "d"}]`, "", "<|im_start|>developer\n⟦d⟧<|im_end|>\n", ""},

@@ -31,7 +31,7 @@ func callTexts(t *testing.T, kind ParserKind, tools *List) []string {
 
 // TestCallsInsideReasoning puts calls in front of the end of thinking, in every
 // syntax and behind every vendor's prompt: they are calls, unless the reasoning
-// goes on or an answer follows, and then nothing is lost.
+// continues or an answer follows, and then nothing is lost.
 func TestCallsInsideReasoning(t *testing.T) {
 	tools := list(t, `[{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
 		"properties": {"city": {"enum": ["Rome", "Bari"]}, "days": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["city", "days"], "additionalProperties": false}}}]`)

@@ -58,7 +58,7 @@ func (g *groupFiles) read(dir string) (limit, free int64, ok bool) {
 		if err != nil {
 			return 0, false
 		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // "max" is no limit
+		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // "max" is not a limit
 		return n, err == nil
 	}
 	limit, ok = number(g.limit)

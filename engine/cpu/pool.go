@@ -191,7 +191,7 @@ func (p *pool) cancelled() bool {
 	return ctx != nil && (*ctx).Err() != nil
 }
 
-// fail keeps the first error of the current run; nil is no error.
+// fail keeps the first error of the current run; nil is not an error.
 func (p *pool) fail(err error) {
 	if err != nil {
 		first := err // so that nil, as most are, takes no memory

@@ -73,7 +73,7 @@ func (w *Window) progress(share float64) {
 	}
 }
 
-// logSum is log Σ e^x, and an error if that is no finite number.
+// logSum is log Σ e^x, and an error if that is not a finite number.
 func logSum(row []float32) (float64, error) {
 	best := float32(math.Inf(-1))
 	for _, v := range row {

@@ -189,7 +189,7 @@ func (b *Builder) add(r rule) (int, error) {
 }
 
 // After returns the grammar of free text in which, once one of the markers
-// stands there, g must follow to the end. Text without a marker may go on and
+// stands there, g must follow to the end. Text without a marker may continue and
 // end as it likes. A marker that is a control token's text means that token.
 func (g *Grammar) After(markers ...string) (*Grammar, error) { return g.behind(0, markers) }
 

@@ -331,7 +331,7 @@ func (p *parser) hex(start, digits int) (rune, error) {
 		p.pos++
 	}
 	if v > utf8.MaxRune || !utf8.ValidRune(rune(v)) {
-		return 0, p.fail(start, "U+%04X is no character", v)
+		return 0, p.fail(start, "U+%04X is not a character", v)
 	}
 	return rune(v), nil
 }

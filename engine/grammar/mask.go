@@ -184,7 +184,7 @@ func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmas
 	}
 }
 
-// below adds the tokens that go on under the given nodes after the frames above
+// below adds the tokens that continue under the given nodes after the frames above
 // s ended there.
 func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
 	t := m.toks

@@ -332,7 +332,7 @@ func (p *regex) escape(inSet bool) ([]span, error) {
 		r = rune("\t\n\r\f\v\x00"[strings.IndexRune("tnrfv0", r)])
 	case 'b':
 		if !inSet {
-			return nil, p.fail(`\b is no regular expression`)
+			return nil, p.fail(`\b is not a regular expression`)
 		}
 		r = '\b'
 	case 'x':
@@ -368,7 +368,7 @@ func (p *regex) code(digits int) ([]span, error) {
 	}
 	v, err := strconv.ParseUint(p.src[p.pos:p.pos+digits], 16, 32)
 	if err != nil || v > unicode.MaxRune {
-		return nil, p.fail("escape %q is no code point", p.src[p.pos:p.pos+digits])
+		return nil, p.fail("escape %q is not a code point", p.src[p.pos:p.pos+digits])
 	}
 	p.pos += digits
 	return normal([]span{{rune(v), rune(v)}}), nil

@@ -144,7 +144,7 @@ func TestAfter(t *testing.T) {
 		"<tool_call>{}</tool_call> more": false,
 		"<tool_call>x":                   false,
 		"\xff\xfe":                       true,
-		"[TOOL_CALLS]{}</tool_call>":     true, // as text it is no marker
+		"[TOOL_CALLS]{}</tool_call>":     true, // as text it is not a marker
 		"xab{}</tool_call>":              true,
 		"xabc":                           false, // ab came first
 	} {

@@ -18,7 +18,7 @@ type Vocab interface {
 	// IsEOG reports whether a token ends the generation. A grammar allows it
 	// where the text may end, and where it names it.
 	IsEOG(t llm.Token) bool
-	// IsControl reports whether a token is no text. A grammar allows it only
+	// IsControl reports whether a token is not text. A grammar allows it only
 	// where it names it.
 	IsControl(t llm.Token) bool
 }

@@ -59,7 +59,7 @@ func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 	return s
 }
 
-// after builds free text that ends anywhere, if it may, or goes on with
+// after builds free text that ends anywhere, if it may, or continues with
 // e.subs[0] where one of the markers ends: the automaton of Aho and Corasick. Its bytes are free.
 func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	type node struct {

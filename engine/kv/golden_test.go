@@ -61,7 +61,7 @@ func readFloats(t testing.TB, path string) []float32 {
 	return f
 }
 
-// The formats of the index that are no cache types: weights, and the data of
+// The formats of the index that are not cache types: weights, and the data of
 // a feature that is not built.
 var notCacheTypes = []string{"tq3_1s", "tq4_1s"}
 

@@ -284,7 +284,7 @@ func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 		return nil, err
 	}
 	if string(start[:len(sessionMagic)]) != sessionMagic {
-		return nil, fmt.Errorf("%w: it is no saved sequence", ErrSession)
+		return nil, fmt.Errorf("%w: it is not a saved sequence", ErrSession)
 	}
 	version := binary.LittleEndian.Uint32(start[8:])
 	if version < sessionOldest || version > sessionVersion {

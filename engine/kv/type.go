@@ -147,7 +147,7 @@ type Scale struct {
 // Rotation rotates Size values together: multiply by Pre, Walsh-Hadamard
 // transform, if Mid is set multiply by Mid and transform again, multiply by
 // Forward and Post. The inverse runs backwards with Inverse after each
-// transform. The zero value is no rotation.
+// transform. The zero value means no rotation.
 type Rotation struct {
 	Size           int
 	Pre, Mid, Post []float32 // signs, +1 or -1; nil for all +1

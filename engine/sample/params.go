@@ -7,7 +7,7 @@
 //	logit bias → repetition penalties → DRY → top-k → typical-p → top-p →
 //	min-p → XTC → temperature → draw
 //
-// A grammar takes part by its mask: tokens outside it are no candidates, so
+// A grammar takes part by its mask: tokens outside it are not candidates, so
 // every step of the chain sees a distribution over the allowed ones only.
 // Temperature 0 takes the most likely candidate after bias, penalties and DRY;
 // of equals the lowest id. The result depends on the logits, the history and

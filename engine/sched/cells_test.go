@@ -43,7 +43,7 @@ func TestReuseWindow(t *testing.T) {
 	ended(t, "first", r, a, 2, window)
 	longer := slices.Concat(a, text(2, 64))
 	r = run(t, s, sched.Job{Prompt: longer, Slot: 0}, 2)
-	ended(t, "goes on", r, longer, 2, window)
+	ended(t, "continues", r, longer, 2, window)
 	if r.stats.Cached != 384 {
 		t.Errorf("%d tokens reused, want 384", r.stats.Cached)
 	}

@@ -354,7 +354,7 @@ func add(sum interface{ Write([]byte) (int, error) }, token int) {
 	_, _ = sum.Write(b[:])
 }
 
-// want is what the fake model goes on with after a prompt, worked out from the
+// want is what the fake model continues with after a prompt, worked out from the
 // tokens alone.
 func want(prompt []llm.Token, n, window int) []llm.Token {
 	tokens := append([]llm.Token(nil), prompt...)
@@ -409,7 +409,7 @@ func generates(j *sched.Job, n int, token func()) <-chan result {
 }
 
 // slowly is a token callback that takes its time until something has happened:
-// a job that is to go on meanwhile then does, however late that comes. The loop
+// a job that is to continue meanwhile then does, however late that comes. The loop
 // is free between two tokens.
 func slowly(until <-chan struct{}) func() {
 	return func() {

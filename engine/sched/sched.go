@@ -60,7 +60,7 @@ type Job struct {
 	Prompt []llm.Token // negative where a row of Tiles stands
 	Tiles  []Tile      // pictures in the prompt, in order
 	// Next is given the logits of the last token and returns the next one, and
-	// whether to go on. It runs on the scheduler's goroutine, once a step.
+	// whether to continue. It runs on the scheduler's goroutine, once a step.
 	Next func(logits []float32) (next llm.Token, more bool, err error)
 	// Apart says that Next may take long: it runs on a goroutine of its own, one
 	// call at a time, and the steps of others do not wait for it. Done comes after
@@ -425,7 +425,7 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	}
 	var odd *backend.NotNumbers
 	switch {
-	case errors.Is(err, sample.ErrLogits) || errors.As(err, &odd): // what led to them is no prefix for others
+	case errors.Is(err, sample.ErrLogits) || errors.As(err, &odd): // the tokens that led to them are not reused
 		s.disown(i)
 	case sl.private:
 		s.forget(i)

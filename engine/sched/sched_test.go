@@ -239,7 +239,7 @@ func TestTogether(t *testing.T) {
 	}
 	bad := append(slices.Clone(jobs), sched.Job{})
 	if err := s.Submit(t.Context(), bad...); err == nil {
-		t.Fatal("an empty prompt among others is no error")
+		t.Fatal("an empty prompt among others gave no error")
 	}
 	if err := s.Submit(t.Context(), jobs...); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func shifted(prompt []llm.Token, n, context, keep, window int) (out []llm.Token,
 	return out, shifts
 }
 
-// A full sequence keeps its start, drops half of the rest and goes on, and
+// A full sequence keeps its start, drops half of the rest and continues, and
 // nobody else notices: with windows the dropped text is read again.
 func TestShift(t *testing.T) {
 	for _, window := range []int{0, 40} {

@@ -211,7 +211,7 @@ func (s *Sched) verify(r io.Reader, n int) error {
 // atEnd reports bytes behind a saved slot: Save wrote none.
 func atEnd(r io.Reader) error {
 	if n, err := io.CopyN(io.Discard, r, 1); n > 0 || !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: it goes on behind its end", ErrSession)
+		return fmt.Errorf("%w: it continues after its end", ErrSession)
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func writeTokens(w io.Writer, tokens []llm.Token) error {
 func readTokens(r io.Reader, most, vocab int) ([]llm.Token, error) {
 	magic := make([]byte, len(SlotMagic))
 	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != SlotMagic {
-		return nil, fmt.Errorf("%w: this is no saved slot of this version", ErrSession)
+		return nil, fmt.Errorf("%w: this is not a saved slot of this version", ErrSession)
 	}
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -54,7 +54,7 @@ func TestSaveRestore(t *testing.T) {
 }
 
 // Files that are cut, changed or made for something else are refused with the
-// reason; the slot is then empty and the scheduler goes on.
+// reason; the slot is then empty and the scheduler continues.
 func TestDamage(t *testing.T) {
 	c := tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1}
 	s, _ := newTiny(t, c)
@@ -98,7 +98,7 @@ func TestDamage(t *testing.T) {
 }
 
 // A slot is restored at the expense of those that nobody uses; where answers
-// hold all cells it is refused and they go on.
+// hold all cells it is refused and they continue.
 func TestRestoreMakesRoom(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 1})
 	prompt := text(5, 200)

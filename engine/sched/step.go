@@ -187,7 +187,7 @@ func (s *Sched) linger(some int, most time.Duration) {
 	}
 }
 
-// chosen goes on with the token that a job has chosen.
+// chosen continues with the token that a job has chosen.
 func (s *Sched) chosen(i int, tok llm.Token, more bool, err error) {
 	t := s.slots[i].task
 	if err == nil {

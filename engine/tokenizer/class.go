@@ -74,7 +74,7 @@ func paint(flat []class, set class, lo, hi, stride uint32) {
 	}
 }
 
-// of returns the class of r, 0 for what is no code point.
+// of returns the class of r, 0 for what is not a code point.
 func (t *classes) of(r rune) class {
 	if uint32(r) > unicode.MaxRune {
 		return 0
@@ -152,7 +152,7 @@ func runeAt(s []byte, i int) (rune, int) {
 	}
 }
 
-// normalize returns text as byte-level vocabularies see it: what is no code
+// normalize returns text as byte-level vocabularies see it: what is not a code
 // point becomes U+FFFD, one a byte, and overlong forms become short. Surrogates
 // pass. The result is text itself where nothing changes, else dst's storage.
 func normalize(dst, text []byte) []byte {

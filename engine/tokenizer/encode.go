@@ -78,7 +78,7 @@ func (t *Tokenizer) EncodeText(text string, addSpecial, parseSpecial bool) []llm
 }
 
 // Encode appends the tokens of a prompt. The pieces are one text: a word may
-// go on from one into the next, so a template may end a piece where it likes.
+// continue from one into the next, so a template may end a piece where it likes.
 // But a special token has to lie within trusted text, and markers of the
 // prompt format that the file wrongly lists as text have to as well.
 func (t *Tokenizer) Encode(dst []llm.Token, pieces []Piece, o Options) []llm.Token {

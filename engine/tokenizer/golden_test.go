@@ -139,7 +139,7 @@ func TestGoldenModels(t *testing.T) {
 }
 
 // TestGoldenPrompts compares with the prompts of the two real models, in one
-// piece and cut at every place where a word could go on.
+// piece and cut at every place where a word could continue.
 func TestGoldenPrompts(t *testing.T) {
 	for name, path := range map[string]func(testing.TB) string{"smollm2": testmodel.SmolLM2, "gemma3": testmodel.Gemma3} {
 		var real struct {

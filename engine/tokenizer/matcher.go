@@ -96,7 +96,7 @@ func (m *matcher) longest(text []byte, i, limit int, parts []trust) span {
 }
 
 // allowed reports whether a token that starts in a part may end at end.
-// Tokens of the prompt format lie in one part; user-defined text may go on.
+// Tokens of the prompt format lie in one part; user-defined text may continue.
 func (m *matcher) allowed(tok llm.Token, end int, p trust) bool {
 	if m.attrs[tok]&(control|unknown) != 0 {
 		return p.trusted && end <= p.end

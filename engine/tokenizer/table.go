@@ -92,7 +92,7 @@ type merges struct {
 
 // newMerges indexes the lines of tokenizer.ggml.merges. Of equal pairs the
 // first counts. A line that has not exactly one space, looked for from its
-// second byte on, is no pair that text can have, and stays out.
+// second byte on, is not a pair that text can have, and stays out.
 func newMerges(seed maphash.Seed, lines []string) *merges {
 	m := &merges{table: newTable(len(lines)), pairs: lines}
 	for i, line := range lines {

@@ -92,7 +92,7 @@ type Tokenizer struct {
 	mergeSpaces            bool // UGM: runs of spaces count as one
 	lowercase, decompose   bool // WPM: small letters; letters without their accents
 	dropMarks              bool // WPM: combining marks go
-	dropSpaces             bool // BPE: spaces are no part of words
+	dropSpaces             bool // BPE: words exclude spaces
 	charsmap               []byte
 	notices                []string
 

@@ -76,7 +76,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestTrust holds special tokens to trusted pieces, and lets words go on from
+// TestTrust holds special tokens to trusted pieces, and lets words continue from
 // one piece into the next.
 func TestTrust(t *testing.T) {
 	tok := tinyBPE().new(t)
@@ -188,8 +188,8 @@ func TestHostile(t *testing.T) {
 		{"merges without end", bpe.with(meta{keyMerge: make([]string, maxTokens+1)}), ErrInvalid},
 		{"long tokens", bpe.with(meta{keyList: slices.Repeat([]string{strings.Repeat("a", maxToken)}, maxText/maxToken+1)}), ErrInvalid},
 		{"a long token", bpe.with(meta{keyList: []string{strings.Repeat("a", maxToken+1)}}), ErrInvalid},
-		{"a kind that is no text", bpe.with(meta{keyModel: uint32(2)}), ErrInvalid},
-		{"a pre-tokenizer that is no text", bpe.with(meta{keyPre: uint32(2)}), ErrInvalid},
+		{"a kind that is not text", bpe.with(meta{keyModel: uint32(2)}), ErrInvalid},
+		{"a pre-tokenizer that is not text", bpe.with(meta{keyPre: uint32(2)}), ErrInvalid},
 		{"a flag that is not a boolean", bpe.with(meta{"tokenizer.ggml.add_bos_token": uint32(1)}), nil},
 		{"types beyond integers", bpe.with(meta{keyTypes: slices.Repeat([]uint64{math.MaxUint64}, len(bpe[keyList].([]string)))}), ErrInvalid},
 		{"no token that is text", bpe.with(meta{keyTypes: slices.Repeat([]int32{3}, len(bpe[keyList].([]string)))}), ErrInvalid},

@@ -187,7 +187,7 @@ func (c *charsmap) next(text []byte) (out []byte, n int) {
 	return []byte("\uFFFD"), 1
 }
 
-// replace walks the trie. What lies outside of it is no match.
+// replace walks the trie. Text outside it does not match.
 func (c *charsmap) replace(text []byte) (out []byte, n int) {
 	unit := func(i uint32) uint32 {
 		if uint64(i) < uint64(len(c.units)) {

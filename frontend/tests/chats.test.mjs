@@ -43,7 +43,7 @@ async function choose(page, menu, item) {
 }
 
 describe('a chat', () => {
-  it('goes on where an answer ended, and loses a message that is deleted', async () => {
+  it('continues where an answer ended, and loses a message that is deleted', async () => {
     const page = await visit(browser, server.url);
     await say(page, 'Tell me a long story about a bird.');
     const first = await answered(page);

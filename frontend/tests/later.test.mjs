@@ -102,7 +102,7 @@ describe('files', () => {
 
   it('of models go to the library, and say why they cannot be used', async () => {
     const page = await visit(browser, `${server.url}/#/models`);
-    await drop(page, '.models', [['broken.gguf', 'this is no model']]);
+    await drop(page, '.models', [['broken.gguf', 'this is not a model']]);
     await page.getByRole('alert').filter({ hasText: /broken/ }).first().waitFor();
     await drop(page, '.models', [['notes.txt', 'words']]);
     await told(page, "isn't a GGUF file");
@@ -186,7 +186,7 @@ describe('the page', () => {
     const broken = 'broken-file-with-a-long-name-as-well-Q4_K_M';
     const models = join(server.home, 'data', 'models');
     symlinkSync(modelFile(), join(models, `${long}.gguf`));
-    writeFileSync(join(models, `${broken}.gguf`), 'this is no model');
+    writeFileSync(join(models, `${broken}.gguf`), 'this is not a model');
     await server.api('POST', '/app/library/refresh', {});
     const made = JSON.parse(conversation('A title '.repeat(12), ['word'.repeat(60), 'Hi.']));
     made.chats[0].model = long;
@@ -237,7 +237,7 @@ describe('another run of the program', () => {
     server = await serve(server.home, [], port);
   }
 
-  it('goes on with a chat without reading it again', async () => {
+  it('continues with a chat without reading it again', async () => {
     const page = await visit(browser, server.url);
     await say(page, `Remember this: ${'the godwit flies far over the sea. '.repeat(12)}`);
     await answered(page);

@@ -77,7 +77,7 @@ describe('the library', () => {
 });
 
 describe('the hub', () => {
-  it('goes on with a download after the program was ended', async () => {
+  it('continues with a download after the program was ended', async () => {
     const hub = await playHub();
     const home = newHome(false);
     hub.slow = true;
@@ -158,11 +158,11 @@ describe('the cache panel', () => {
 describe('damage', () => {
   it('of the chats is set aside and told', () => {
     const home = newHome(true, 'predict = 40\n');
-    writeFileSync(join(home, 'data', 'chats.db'), 'this is no database'.repeat(500));
+    writeFileSync(join(home, 'data', 'chats.db'), 'this is not a database'.repeat(500));
     return on(home, [], async (server) => {
       const page = await visit(browser, server.url);
       await page.getByRole('alert').getByText('The chats could not be read').waitFor();
-      const aside = readdirSync(join(home, 'data')).find((name) => /^chats\.db.+/.test(name) && readFileSync(join(home, 'data', name)).includes('this is no database'));
+      const aside = readdirSync(join(home, 'data')).find((name) => /^chats\.db.+/.test(name) && readFileSync(join(home, 'data', name)).includes('this is not a database'));
       assert.ok(aside, 'the file is gone');
       await say(page, 'Are you there?');
       await answered(page);

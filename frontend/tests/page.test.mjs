@@ -97,7 +97,7 @@ describe('chatting', () => {
     await leave(page);
   });
 
-  it('goes on over a reload in the middle of an answer', async () => {
+  it('continues over a reload in the middle of an answer', async () => {
     const page = await visit(browser, server.url);
     await say(page, `${story} Begin with its name.`);
     await page.waitForFunction(() => (document.querySelector('article:not(.mine) .prose')?.textContent?.length ?? 0) > 20);
@@ -306,7 +306,7 @@ describe('the cache panel', () => {
 });
 
 describe('the hub', () => {
-  it('is searched, and a download is paused, goes on, and is checked', async () => {
+  it('is searched, and a download is paused, continues, and is checked', async () => {
     const hub = await playHub();
     const server = await serve(newHome(false), ['--hub-url', hub.url]);
     try {

@@ -340,7 +340,7 @@ func TestBarriers(t *testing.T) {
 		}
 		for _, file := range k.Files {
 			if first, end, ok := section(text, file); !ok || strings.Contains(text[first:end], "barrier();") {
-				t.Errorf("%s has barriers in %s and is no subject", k.Name, file)
+				t.Errorf("%s has barriers in %s and is not a subject", k.Name, file)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func (d *device) bind(l *launch, k *shaders.Kernel, args []gpu.Bind, params []by
 	for i, a := range args {
 		b, ok := a.Buffer.(*buffer)
 		if !ok || b.d != d {
-			return fmt.Errorf("argument %s is no buffer of this device", k.Args[i].Name)
+			return fmt.Errorf("argument %s is not a buffer of this device", k.Args[i].Name)
 		}
 		if a.Offset < 0 || a.Offset > b.Size() || a.Offset%4 != 0 {
 			return fmt.Errorf("argument %s at %d of %s, which has %d bytes", k.Args[i].Name, a.Offset, b.label, b.Size())

@@ -40,7 +40,7 @@ func (k *KeepAlive) DecodeWire(raw json.RawMessage, path string) error {
 			return err
 		}
 		if span, err = time.ParseDuration(s); err != nil {
-			return wire.Bad(path, "%.64q is no time such as 5m", s)
+			return wire.Bad(path, "%.64q is not a time such as 5m", s)
 		}
 	} else {
 		x, err := wire.Number(raw, path, nil, nil)

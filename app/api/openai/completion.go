@@ -30,7 +30,7 @@ type CompletionRequest struct {
 	Local
 }
 
-// Completion goes on with plain text.
+// Completion continues with plain text.
 type Completion struct {
 	CompletionRequest
 	prompts []prompt
@@ -202,7 +202,7 @@ type TextLogprobs struct {
 	Tokens   []string             `json:"tokens"`
 	Logprobs []float64            `json:"token_logprobs"`
 	Top      []map[string]float64 `json:"top_logprobs"`
-	Offsets  []int                `json:"text_offset"` // of the character that a token begins or goes on with
+	Offsets  []int                `json:"text_offset"` // character at which a token begins or continues
 	at       place
 }
 

@@ -247,7 +247,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, errAnswering
 	}
 	defer p.answers.give(chat)
-	ctx := context.WithoutCancel(r.Context()) // what has begun goes on without the window
+	ctx := context.WithoutCancel(r.Context()) // what has begun continues without the window
 	said, err := p.o.Store.Append(ctx, store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	return p.begin(context.WithoutCancel(r.Context()), m, message.Chat, message.Parent)
 }
 
-// continueAnswer goes on with an answer.
+// continueAnswer continues an answer.
 func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, error) {
 	message, _, m, err := p.about(w, r)
 	if err != nil {
@@ -430,7 +430,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 			return sent{}, nil
 		}
 	}
-	return sent{}, nil // the page has gone; the answer goes on
+	return sent{}, nil // the page has gone; the answer continues
 }
 
 // follower is how far a window has read an answer.

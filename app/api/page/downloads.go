@@ -158,7 +158,7 @@ func (p *Page) startDownload(w http.ResponseWriter, r *http.Request) (any, error
 	return nil, p.pull(q.Ref)
 }
 
-// pull begins a download, or goes on with it.
+// pull begins or continues a download.
 func (p *Page) pull(ref string) error {
 	p.downloads.mu.Lock()
 	defer p.downloads.mu.Unlock()

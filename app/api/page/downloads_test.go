@@ -137,7 +137,7 @@ func TestDownload(t *testing.T) {
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// The next run knows of it and goes on where it stopped.
+	// The next run knows of it and continues where it stopped.
 	d = open(t, dir, use)
 	if l := d.downloads.list(); len(l) != 1 || l[0].State != paused || l[0].Done < 3<<20 || l[0].Total != int64(len(h.data)) {
 		t.Fatalf("after the restart: %+v", l)

@@ -6,7 +6,7 @@
 //	p, err := page.New(models, page.Options{Store: chats, Library: files, Settings: live, …})
 //	server.Mount(page.Path, p, page.Keyless)
 //
-// Answers belong to the server, not to the window that asked: they go on when it
+// Answers belong to the server, not to the window that asked: they continue when it
 // closes, and any window can follow them.
 package page
 

@@ -173,7 +173,7 @@ func TestStop(t *testing.T) {
 	if final.Status != store.Stopped || final.Content == "" || final.Stats.OutputTokens < 5 || final.Error != "" {
 		t.Errorf("stopped: %+v", final)
 	}
-	// A stopped answer of one that is long gone is no error.
+	// Stopping an answer that is long gone is not an error.
 	ask[any](d, "POST", fmt.Sprintf("/app/messages/%d/stop", answer.ID), nil)
 }
 
@@ -196,7 +196,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestRestart closes the program in the middle of an answer, and goes on with the
+// TestRestart closes the program in the middle of an answer, and continues with the
 // chat in the next run from its saved state.
 func TestRestart(t *testing.T) {
 	dir := newFolder(t, true)

@@ -111,7 +111,7 @@ func TestDeleteWhileAsked(t *testing.T) {
 	d.answers.mu.Lock()
 	defer d.answers.mu.Unlock()
 	if len(d.answers.list) > 0 || len(d.answers.taken) > 0 || len(d.notices.all()) > 0 {
-		t.Errorf("%d answers go on in deleted chats, %d are taken; notices %v", len(d.answers.list), len(d.answers.taken), d.notices.all())
+		t.Errorf("%d answers continue in deleted chats, %d are taken; notices %v", len(d.answers.list), len(d.answers.taken), d.notices.all())
 	}
 }
 
@@ -226,7 +226,7 @@ func TestLate(t *testing.T) {
 	}
 	d.library.copied("x.gguf")
 	if status, _ := d.refused("POST", "/app/library/upload?name=x.gguf", "x"); status != http.StatusBadRequest {
-		t.Errorf("what is no model: %d, want 400", status)
+		t.Errorf("a file that is not a model: %d, want 400", status)
 	}
 }
 

@@ -139,7 +139,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestCancelLoad stops a load, which is no failure, and loads again.
+// TestCancelLoad stops a load, which is not a failure, and loads again.
 func TestCancelLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	d := open(t, newFolder(t, true), func(o *Options, _ *hub.Options) {
@@ -165,7 +165,7 @@ func TestCancelLoad(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if st := d.models.Standing(m.Path); st.State != pool.Failed || !errors.Is(st.Err, pool.ErrStopped) {
-		t.Errorf("a load that is not wanted goes on: %s, %v", st.State, st.Err)
+		t.Errorf("a load that is not wanted continues: %s, %v", st.State, st.Err)
 	}
 	if m := d.list()[0]; m.State != pool.Unloaded || m.Failure != "" {
 		t.Errorf("the page shows %s, %q", m.State, m.Failure)

@@ -25,7 +25,7 @@ func (c *Content) DecodeWire(raw json.RawMessage, path string) error {
 	return err
 }
 
-// ReadContent is the text of a message's content. Parts that are no text are
+// ReadContent is the text of a message's content. Parts that are not text are
 // an error that names the part and its type.
 func ReadContent(raw json.RawMessage, path string) (string, error) {
 	switch Kind(raw) {

@@ -133,7 +133,7 @@ func TestMissingPackagesFirst(t *testing.T) {
 			}
 		}
 		if i := builds(calls); i >= 0 || strings.Contains(out, "stage ") || starts(calls, "apt-get") >= 0 {
-			t.Errorf("%v goes on without the packages: %q\n%s", command, calls, out)
+			t.Errorf("%v continues without the packages: %q\n%s", command, calls, out)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestToolsFirst(t *testing.T) {
 				}
 			}
 			if builds(calls) >= 0 || starts(calls, "apt-get") >= 0 || starts(calls, "npm") >= 0 {
-				t.Errorf("%v goes on: %q\n%s", c.command, calls, out)
+				t.Errorf("%v continues: %q\n%s", c.command, calls, out)
 			}
 		}
 	}

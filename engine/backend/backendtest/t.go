@@ -92,7 +92,7 @@ type results struct {
 	progress func(name string)
 }
 
-// stop unwinds a case that cannot go on.
+// stop unwinds a case that cannot continue.
 type stop struct{}
 
 func (c *check) Helper()          {}

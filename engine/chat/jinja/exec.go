@@ -130,7 +130,7 @@ func (st *state) filterText(x expr, text *Str, sc *scope) (Value, error) {
 	return st.eval(x, inner)
 }
 
-// blockText is no name, so that no template can read or write it.
+// blockText is not a name, so that no template can read or write it.
 const blockText = "\x00block"
 
 func (s *withStmt) exec(st *state, sc *scope) (flow, error) {

@@ -253,7 +253,7 @@ func (st *state) mapRunes(s *Str, f func(i int, r rune) string) (*Str, error) {
 }
 
 // Join joins strings with a trusted separator; the parts keep their marks and
-// values that are no strings are left out.
+// values that are not strings are left out.
 func Join(sep string, parts ...Value) *Str {
 	out := &Str{}
 	first := true

@@ -160,7 +160,7 @@ func asymmetricRow(rng *rand.Rand, dim int) []float32 {
 	return x
 }
 
-// Cells whose halves are no images of each other are found however they come,
+// Cells whose halves are not images of each other are found however they come,
 // stay as they are, and are read in both halves, among others that are not.
 func TestAsymmetric(t *testing.T) {
 	for _, side := range bothSides {

@@ -3,7 +3,7 @@ import type { Attachment } from './types';
 /** Bytes of one file that may be attached; more would not fit any context. */
 const largest = 4 << 20;
 
-/** Reads text files. What is no text, or too large, is an error that says so. */
+/** Reads text files. What is not text, or too large, is an error that says so. */
 export async function readFiles(files: Iterable<File>): Promise<Attachment[]> {
   const list: Attachment[] = [];
   for (const file of files) {

@@ -86,7 +86,7 @@ function gather<T extends { raw: string }>(all: readonly T[], at: number, ends: 
 const longer = (enough: number) => (_: unknown, size: number) => size >= enough;
 
 function list(token: Tokens.List, enough: number): Split {
-  // An answer that is a number and a full stop is no list without words.
+  // An answer such as "1984." is not an empty list.
   if (token.ordered && token.items.length === 1 && token.items[0]!.text.trim() === '') {
     return { frame: { ...plain, kind: 'html' }, head: '', cuts: [{ at: 0, raw: token.raw, html: () => `<p>${escape(token.raw.trim())}</p>` }] };
   }

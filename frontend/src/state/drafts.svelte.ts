@@ -112,7 +112,7 @@ class Drafts {
     });
   }
 
-  /** Has a new window go on with the new chat of one that was closed. */
+  /** Lets a new window continue the new chat of one that was closed. */
   async start() {
     if (this.started || !newWindow) return;
     this.started = true;

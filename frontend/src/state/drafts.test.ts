@@ -14,7 +14,7 @@ beforeEach(() => {
   chats.list = [];
 });
 
-it('goes on with the new chat of a window that was closed, and forgets no other draft for it', async () => {
+it('continues with the new chat of a window that was closed, and forgets no other draft for it', async () => {
   ['chat.1.1', 'chat.2.1', 'chat.3.1', 'new.gone'].forEach((place, i) => {
     vi.spyOn(Date, 'now').mockReturnValueOnce(1000 + i);
     keep(place, { text: 'x'.repeat(largest - 100) });

@@ -328,7 +328,7 @@ class Open {
         }
       } catch (err) {
         if (err instanceof ApiError && err.status === 404) return; // it was deleted
-        // else the connection broke; the answer goes on without us
+        // else the connection broke; the answer continues without us
       }
       if (!signal.aborted) await new Promise((done) => setTimeout(done, 250 * (tries + 1)));
     }
