@@ -15,6 +15,7 @@ var connecting = map[string]string{
 	"app/hub/client.go":      "the hub, when a model is pulled",
 	"app/only.go":            "the window that runs already, on this machine",
 	"app/cli/bench_serve.go": "its own server, on this machine",
+	"app/api/images.go":      "public addresses, for the pictures of requests, with --allow-image-urls",
 }
 
 // Only the commands that say so use the network: nothing that serves, loads or

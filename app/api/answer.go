@@ -316,6 +316,10 @@ func (s *Server) explain(err error) *wire.Error {
 		return wire.Bad(wrong.Path, "%s", wrong.Msg)
 	case errors.Is(err, engine.ErrSlot):
 		return wire.Bad("id_slot", "%v", err)
+	case errors.Is(err, engine.ErrNoImages):
+		e := wire.Bad("", "%s%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), s.withVision())
+		e.Code = "unsupported_content"
+		return e
 	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding), errors.Is(err, engine.ErrRank):
 		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
 	case errors.Is(err, engine.ErrFull):
@@ -328,6 +332,24 @@ func (s *Server) explain(err error) *wire.Error {
 		return errStopping
 	}
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
+}
+
+// withVision names the models that would read a picture; empty if there are none.
+func (s *Server) withVision() string {
+	list, err := s.pool.Library().List()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range list {
+		if list[i].Vision {
+			names = append(names, list[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; models here that do: " + strings.Join(names, ", ")
 }
 
 // statusGone is the status of a request whose client did not wait for the answer,

@@ -158,7 +158,7 @@ func (s *Server) studioModel(w http.ResponseWriter, r *http.Request) error {
 
 func studioModel(m *pool.Model) lmstudio.Model {
 	return lmstudio.Model{
-		ID: m.Name, Object: "model", Type: lmstudio.Type(pool.Embeds(&m.Model)), Publisher: m.Publisher(), Arch: m.Arch,
+		ID: m.Name, Object: "model", Type: lmstudio.Type(pool.Embeds(&m.Model), m.Vision), Publisher: m.Publisher(), Arch: m.Arch,
 		Compatibility: "gguf", Quant: m.Quant, State: lmstudio.State(m.Loaded()),
 		MaxContext: m.Info.Context, LoadedContext: m.Standing.Context,
 	}

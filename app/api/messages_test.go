@@ -151,13 +151,16 @@ func TestMessagesBlocks(t *testing.T) {
 		t.Errorf("notices %q", n)
 	}
 	for _, body := range []string{
-		`{"type":"image","source":{"type":"base64","media_type":"image/png","data":""}}`,
 		`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}`,
 	} {
 		_, err := anthropic.ParseMessages([]byte(`{"max_tokens":5,"messages":[{"role":"user","content":[`+body+`]}]}`), anthropic.Options{})
 		if err == nil || !strings.Contains(err.Error(), "this model reads text") {
 			t.Errorf("%s: %v", body, err)
 		}
+	}
+	body := `{"type":"image","source":{"type":"base64","media_type":"image/png","data":""}}`
+	if _, err := anthropic.ParseMessages([]byte(`{"max_tokens":5,"messages":[{"role":"user","content":[`+body+`]}]}`), anthropic.Options{}); err == nil {
+		t.Error("a picture without a file was accepted")
 	}
 }
 

@@ -116,6 +116,9 @@ func capabilities(m *hub.Model) []string {
 		return []string{"embedding"}
 	}
 	list := []string{"completion"}
+	if m.Vision {
+		list = append(list, "vision")
+	}
 	if strings.Contains(m.Template, "tools") {
 		list = append(list, "tools")
 	}

@@ -129,6 +129,9 @@ func (s *Server) Apply(set *config.Settings) error {
 // defaults are what requests get where they do not say.
 func defaults(set *config.Settings) (wire.Defaults, error) {
 	d := wire.Defaults{Sampling: engine.SamplingDefaults(), MaxTokens: max(set.Sampling.Predict, 0)}
+	if set.Server.AllowImageURLs {
+		d.Fetch = fetchImage
+	}
 	p := &d.Sampling
 	c := &set.Sampling
 	p.Temperature, p.TopK, p.TopP, p.MinP = c.Temperature, c.TopK, c.TopP, c.MinP

@@ -28,6 +28,7 @@ type Info struct {
 	Licence    string `json:"licence,omitempty"`
 	Tools      bool   `json:"-"` // the chat template knows tools
 	NonCausal  bool   `json:"-"` // rows see later ones, so the model cannot generate
+	Vision     bool   `json:"-"` // reads pictures with a projector beside it
 }
 
 // Describe reads the head of a model file.

@@ -60,6 +60,7 @@ func (m *Model) inspect(template bool) {
 		return
 	}
 	m.Info = info
+	m.Vision = projectorBeside(m.Path, info.Embedding)
 	if !template {
 		m.Template = ""
 	}

@@ -116,3 +116,35 @@ func documentText(o wire.Object, path string) (string, error) {
 	}
 	return "", unsupported(path, "documents of type %.64q and media type %.64q are not supported, this model reads text", kind, media)
 }
+
+// image is the URL of a picture.
+func image(o wire.Object, path string) (string, error) {
+	path += ".source"
+	source, err := wire.ReadObject(o.Value("source"), path)
+	if err != nil {
+		return "", err
+	}
+	kind, err := wire.Text(source.Value("type"), path+".type")
+	if err != nil {
+		return "", err
+	}
+	switch kind {
+	case "base64":
+		media, err := wire.Text(source.Value("media_type"), path+".media_type")
+		if err != nil {
+			return "", err
+		}
+		data, err := wire.Text(source.Value("data"), path+".data")
+		if err != nil {
+			return "", err
+		}
+		return wire.Base64Image(media, data, path+".data")
+	case "url":
+		url, err := wire.Text(source.Value("url"), path+".url")
+		if err != nil {
+			return "", err
+		}
+		return url, wire.CheckImage(url, path+".url")
+	}
+	return "", unsupported(path+".type", "pictures of source type %.64q are not supported, only base64 and url are", kind)
+}

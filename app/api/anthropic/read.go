@@ -181,7 +181,7 @@ func (t *turns) add(raw json.RawMessage, path string) error {
 // turn is a message being translated.
 type turn struct {
 	t     *turns
-	text  []string
+	parts wire.Parts
 	think []string
 	calls []json.RawMessage
 	sent  bool // something of it has been sent off
@@ -190,7 +190,7 @@ type turn struct {
 func (m *turn) block(role string, raw json.RawMessage, path string) error {
 	if wire.Kind(raw) == "a string" {
 		s, err := wire.Text(raw, path)
-		m.text = append(m.text, s)
+		m.parts.Text(s)
 		return err
 	}
 	o, err := wire.ReadObject(raw, path)
@@ -204,7 +204,11 @@ func (m *turn) block(role string, raw json.RawMessage, path string) error {
 	switch {
 	case kind == "text":
 		s, err := wire.Text(o.Value("text"), path+".text")
-		m.text = append(m.text, s)
+		m.parts.Text(s)
+		return err
+	case kind == "image" && role == "user":
+		url, err := image(o, path)
+		m.parts.Image(url)
 		return err
 	case kind == "thinking" && role == "assistant":
 		return m.thinking(o, path)
@@ -216,7 +220,7 @@ func (m *turn) block(role string, raw json.RawMessage, path string) error {
 		return m.toolResult(o, path)
 	case kind == "document" || kind == "search_result":
 		s, err := m.t.document(o, path)
-		m.text = append(m.text, s)
+		m.parts.Text(s)
 		return err
 	case role == "assistant" && (kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result")):
 		m.t.notices.Add("blocks of type %.64q skipped: another server ran that tool", kind)
@@ -281,7 +285,7 @@ func (m *turn) toolResult(o wire.Object, path string) error {
 	if err != nil {
 		return err
 	}
-	if len(m.text) > 0 {
+	if !m.parts.Empty() {
 		m.flush("user")
 	}
 	r := wire.Object{}
@@ -298,15 +302,15 @@ func (m *turn) toolResult(o wire.Object, path string) error {
 // flush sends off what has been collected, an empty message too if nothing
 // else came of the turn.
 func (m *turn) flush(role string) {
-	if m.sent && len(m.text) == 0 {
+	if m.sent && m.parts.Empty() {
 		return
 	}
 	o := wire.Object{}
 	o.SetText("role", role)
-	if len(m.text) == 0 && len(m.calls) > 0 {
+	if m.parts.Empty() && len(m.calls) > 0 {
 		o.Set("content", json.RawMessage("null"))
 	} else {
-		o.SetText("content", strings.Join(m.text, "\n"))
+		o.Set("content", m.parts.Raw())
 	}
 	if len(m.think) > 0 {
 		o.SetText("reasoning_content", strings.Join(m.think, "\n"))
@@ -314,5 +318,5 @@ func (m *turn) flush(role string) {
 	if len(m.calls) > 0 {
 		o.Set("tool_calls", wire.RawList(m.calls))
 	}
-	m.t.out, m.text, m.sent = append(m.t.out, o.Raw()), nil, true
+	m.t.out, m.parts, m.sent = append(m.t.out, o.Raw()), wire.Parts{}, true
 }

@@ -16,8 +16,15 @@ import (
 
 // CompletionRequest is the body of POST /completion.
 type CompletionRequest struct {
-	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, a list that mixes both, or a list of such prompts, each with an answer of its own."`
+	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, a list that mixes both, an object of prompt_string and multimodal_data (pictures in base64, one for each <__media__> in the text), or a list of such prompts, each with an answer of its own."`
+	Images []ImageData     `json:"image_data" most:"64" doc:"Pictures for the marks [img-ID] in a text prompt."`
 	Options
+}
+
+// ImageData is a picture of a prompt.
+type ImageData struct {
+	Data string `json:"data" need:"" doc:"The file in base64."`
+	ID   int    `json:"id" doc:"Number in the mark."`
 }
 
 // Options are what completions and filling in share.
@@ -70,10 +77,12 @@ type Call struct {
 // maxAnswers bounds the answers to a request.
 const maxAnswers = 16
 
-// part is text, in which special tokens count, or tokens.
+// part is text, in which special tokens count, or tokens. Text may have pictures at
+// its markers.
 type part struct {
 	text   string
 	tokens []llm.Token
+	images [][]byte
 }
 
 // ParseCompletion reads and checks a body.
@@ -85,6 +94,9 @@ func ParseCompletion(body []byte) (*Call, error) {
 	c := &Call{Options: r.Options}
 	var err error
 	if c.prompts, err = readPrompts(r.Prompt, "prompt"); err != nil {
+		return nil, err
+	}
+	if err := place(c.prompts, r.Images); err != nil {
 		return nil, err
 	}
 	if n := len(c.prompts) * c.each(); n > maxAnswers {
@@ -133,6 +145,10 @@ func (c *Call) each() int {
 // readPrompts reads a prompt, or a list of prompts: a list is one prompt where it
 // has numbers, which are tokens, beside its texts.
 func readPrompts(raw json.RawMessage, path string) ([][]part, error) {
+	if wire.Kind(raw) == "an object" {
+		one, err := readParts(raw, path)
+		return [][]part{one}, err
+	}
 	_, list, err := wire.TextOrList(raw, path)
 	if err != nil {
 		return nil, err
@@ -159,6 +175,9 @@ func readPrompts(raw json.RawMessage, path string) ([][]part, error) {
 
 // readParts reads a text, or a list of texts and token ids in any order.
 func readParts(raw json.RawMessage, path string) ([]part, error) {
+	if wire.Kind(raw) == "an object" {
+		return illustrated(raw, path)
+	}
 	text, list, err := wire.TextOrList(raw, path)
 	if err != nil || list == nil {
 		return []part{{text: text}}, err
@@ -257,6 +276,7 @@ func prompt(m *wire.Model, r *engine.Request, parts []part, path string) error {
 		}
 	}
 	if len(parts) == 1 {
+		r.Images = parts[0].images
 		if r.Prompt, r.Tokens = parts[0].text, parts[0].tokens; r.Prompt == "" && r.Tokens == nil {
 			r.Pieces = []engine.Piece{}
 		}

@@ -3,7 +3,6 @@ package lmstudio
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 
 	"godwit/app/api/openai"
@@ -63,7 +62,7 @@ func (c *Chats) keep(id string, messages []json.RawMessage) {
 // ChatRequest is the body of POST /api/v1/chat.
 type ChatRequest struct {
 	Model    string          `json:"model" most:"512" doc:"Name of the model."`
-	Input    json.RawMessage `json:"input" need:"" doc:"A text, or a list of messages with a text each."`
+	Input    json.RawMessage `json:"input" need:"" doc:"A text, or a list of messages with a text or a picture each."`
 	System   string          `json:"system_prompt" doc:"System message of a new conversation."`
 	Previous string          `json:"previous_response_id" most:"128" doc:"The response_id of the answer that this message follows."`
 	Store    *bool           `json:"store" doc:"false: the conversation is not remembered."`
@@ -92,7 +91,7 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	if len(q.Integrations) > 0 {
 		return nil, wire.Bad("integrations", "not supported, the server calls no tools; /v1/chat/completions takes tools that the client calls")
 	}
-	text, err := input(q.Input)
+	content, err := input(q.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +107,10 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	case q.System != "":
 		q.messages = append(q.messages, said("system", q.System))
 	}
-	q.messages = append(q.messages, said("user", text))
+	m := wire.Object{}
+	m.SetText("role", "user")
+	m.Set("content", content)
+	q.messages = append(q.messages, m.Raw())
 	o := wire.Object{}
 	o.Set("messages", wire.RawList(q.messages))
 	switch q.Reasoning {
@@ -130,35 +132,46 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	return q, nil
 }
 
-// input is the text of a message.
-func input(raw json.RawMessage) (string, error) {
+// input is the content of a message.
+func input(raw json.RawMessage) (json.RawMessage, error) {
 	text, list, err := wire.TextOrList(raw, "input")
 	if err != nil || list == nil {
-		return text, err
+		return wire.JSON(text), err
 	}
-	var parts []string
+	var parts wire.Parts
 	for i, item := range list {
 		path := fmt.Sprintf("input[%d]", i)
 		o, err := wire.ReadObject(item, path)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		kind, err := wire.Text(o.Value("type"), path+".type")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if kind != "text" && kind != "message" {
-			e := wire.Bad(path+".type", "%.64q is not supported, this model reads text", kind)
+		switch kind {
+		case "text", "message":
+			s, err := wire.Text(o.Value("content"), path+".content")
+			if err != nil {
+				return nil, err
+			}
+			parts.Text(s)
+		case "image":
+			url, err := wire.Text(o.Value("data_url"), path+".data_url")
+			if err != nil {
+				return nil, err
+			}
+			if err := wire.CheckImage(url, path+".data_url"); err != nil {
+				return nil, err
+			}
+			parts.Image(url)
+		default:
+			e := wire.Bad(path+".type", "%.64q is not supported, only message, text and image are", kind)
 			e.Code = "unsupported_content"
-			return "", e
+			return nil, e
 		}
-		s, err := wire.Text(o.Value("content"), path+".content")
-		if err != nil {
-			return "", err
-		}
-		parts = append(parts, s)
 	}
-	return strings.Join(parts, "\n"), nil
+	return parts.Raw(), nil
 }
 
 func said(role, text string) json.RawMessage {

@@ -30,10 +30,13 @@ func State(loaded bool) string {
 	return "not-loaded"
 }
 
-// Type is what kind of model an architecture is.
-func Type(embedding bool) string {
-	if embedding {
+// Type is what kind of model one is.
+func Type(embedding, vision bool) string {
+	switch {
+	case embedding:
 		return "embeddings"
+	case vision:
+		return "vlm"
 	}
 	return "llm"
 }

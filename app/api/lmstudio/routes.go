@@ -98,7 +98,7 @@ func entry(m *pool.Model) Entry {
 	if pool.Embeds(&m.Model) {
 		e.Type = "embedding"
 	} else {
-		e.Arch, e.Capabilities = &m.Arch, &Capabilities{Tools: m.Tools}
+		e.Arch, e.Capabilities = &m.Arch, &Capabilities{Vision: m.Vision, Tools: m.Tools}
 	}
 	if m.Loaded() {
 		e.Loaded = append(e.Loaded, Instance{m.Name, LoadConfig{Context: m.Standing.Context}})

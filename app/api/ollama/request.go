@@ -128,8 +128,8 @@ func ParseGenerate(body []byte) (*Call, error) {
 	}
 	c := &Call{Common: r.Common, text: true, load: r.Prompt == ""}
 	switch {
-	case len(r.Images) > 0:
-		return nil, noImages("images")
+	case len(r.Images) > 0 && (r.Raw || r.Suffix != ""):
+		return nil, wire.Bad("images", "raw and suffix are answered without a template, which would place pictures")
 	case r.Template != "" && (r.Raw || r.Suffix != ""):
 		return nil, wire.Bad("template", "raw and suffix are answered without a template")
 	case r.Suffix != "":
@@ -141,7 +141,13 @@ func ParseGenerate(body []byte) (*Call, error) {
 		if r.System != "" {
 			list = append(list, message("system", r.System).Raw())
 		}
-		list = append(list, message("user", r.Prompt).Raw())
+		content, err := illustrated(r.Prompt, r.Images, "images")
+		if err != nil {
+			return nil, err
+		}
+		m := message("user", "")
+		m.Set("content", content)
+		list = append(list, m.Raw())
 		c.chat = &engine.Chat{Messages: wire.RawList(list), Template: r.Template}
 	}
 	if err := openai.CheckTemplate(r.Template, "template"); err != nil {
@@ -150,10 +156,42 @@ func ParseGenerate(body []byte) (*Call, error) {
 	return c, c.common()
 }
 
-func noImages(path string) error {
-	e := wire.Bad(path, "images are not supported, this model reads text")
-	e.Code = "unsupported_content"
-	return e
+// images moves the pictures of a message into its content, in front of the text.
+func images(o *wire.Object, path string) error {
+	v := o.Value("images")
+	o.Remove("images")
+	if wire.IsNull(v) {
+		return nil
+	}
+	list, err := wire.List(v, path+".images")
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	var files wire.Strings
+	if err := files.DecodeWire(v, path+".images"); err != nil {
+		return err
+	}
+	text, err := wire.ReadContent(o.Value("content"), path+".content")
+	if err != nil {
+		return err
+	}
+	content, err := illustrated(text, files, path+".images")
+	o.Set("content", content)
+	return err
+}
+
+// illustrated is the content of a message with pictures.
+func illustrated(text string, files []string, path string) (json.RawMessage, error) {
+	var p wire.Parts
+	for i, data := range files {
+		url, err := wire.Base64Image("", data, fmt.Sprintf("%s[%d]", path, i))
+		if err != nil {
+			return nil, err
+		}
+		p.Image(url)
+	}
+	p.Text(text)
+	return p.Raw(), nil
 }
 
 func message(role, content string) wire.Object {
@@ -227,14 +265,9 @@ func messages(list []json.RawMessage) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if images := o.Value("images"); images != nil {
-			if list, err := wire.List(images, path+".images"); err != nil {
-				return nil, err
-			} else if len(list) > 0 {
-				return nil, noImages(path + ".images")
-			}
+		if err := images(&o, path); err != nil {
+			return nil, err
 		}
-		o.Remove("images")
 		rename(&o, "thinking", "reasoning_content")
 		rename(&o, "tool_name", "name")
 		if raw := o.Value("tool_calls"); raw != nil {

@@ -281,7 +281,7 @@ func message(raw json.RawMessage, path string) (json.RawMessage, error) {
 		return nil, wire.Bad(path+".role", "%.64q is not one of system, developer, user, assistant, tool", role)
 	}
 	o.SetText("role", name)
-	text, err := wire.ReadContent(o.Value("content"), path+".content")
+	content, err := wire.ReadParts(o.Value("content"), path+".content")
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func message(raw json.RawMessage, path string) (json.RawMessage, error) {
 	if o.Value("content") == nil && calls != nil {
 		o.Set("content", json.RawMessage("null"))
 	} else {
-		o.SetText("content", text)
+		o.Set("content", content)
 	}
 	return o.Raw(), nil
 }

@@ -111,19 +111,22 @@ func (in *items) message(o wire.Object, path string) error {
 	if err != nil {
 		return err
 	}
-	text, err := wire.ReadContent(o.Value("content"), path+".content")
+	content, err := wire.ReadParts(o.Value("content"), path+".content")
 	if err != nil {
 		return err
 	}
 	if role != "assistant" {
 		in.flush()
-		in.say(role, text)
+		m := wire.Object{}
+		m.SetText("role", role)
+		m.Set("content", content)
+		in.out = append(in.out, m.Raw())
 		return nil
 	}
 	if in.turn.Has("content") || in.calls != nil {
 		in.flush()
 	}
-	in.turn.SetText("content", text)
+	in.turn.Set("content", content)
 	return nil
 }
 

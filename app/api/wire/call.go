@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -77,11 +78,13 @@ type Defaults struct {
 	Kwargs    json.RawMessage // variables of the chat template; may be empty
 	Thinking  *bool           // whether a model that can think first does
 	Budget    *engine.Budget  // of its thinking; nil: no limit
+	// Fetch reads a picture from a URL; nil: only data: URLs are read.
+	Fetch func(ctx context.Context, url string) ([]byte, error)
 }
 
 // Base is a request with the defaults and what a dialect's sampling says.
 func (m *Model) Base(s *Sampling) (engine.Request, error) {
-	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens, Budget: m.Defaults.Budget}
+	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens, Budget: m.Defaults.Budget, Fetch: m.Defaults.Fetch}
 	r.Sampling.LogitBias = maps.Clone(r.Sampling.LogitBias)
 	o, err := m.options()
 	if err != nil {
