@@ -175,6 +175,11 @@ func anthropicDialect() dialect {
 			if a.think != nil && !*a.think {
 				o["thinking"] = object{"type": "disabled"}
 			}
+			if a.budget != nil && *a.budget == 0 {
+				o["thinking"] = object{"type": "disabled"}
+			} else if a.budget != nil {
+				o["thinking"] = object{"type": "enabled", "budget_tokens": *a.budget}
+			}
 			return o
 		},
 		whole: func(v map[string]any) (s said) {
@@ -340,7 +345,7 @@ func TestFormOrCall(t *testing.T) {
 func TestThinkingBudget(t *testing.T) {
 	v := thinker(t, "Qwen3.5-4B")
 	for _, n := range []int{0, 5} {
-		for _, d := range []dialect{chatDialect(), ollamaDialect()} {
+		for _, d := range []dialect{chatDialect(), ollamaDialect(), anthropicDialect()} {
 			for how, s := range v.answer(d, asked{budget: &n, tokens: 40}) {
 				if (s.thinking == "") != (n == 0) || s.text == "" || strings.Contains(s.text+s.thinking, "think>") {
 					t.Errorf("%s %s, %d tokens of thinking: %q, then %q", d.path, how, n, s.thinking, s.text)

@@ -78,3 +78,53 @@ func TestLooseSchemas(t *testing.T) {
 		}
 	}
 }
+
+// A model that is not to think, and whose template has no switch for it, does not
+// think, and a notice says how.
+func TestNoSwitchNotice(t *testing.T) {
+	v := thinker(t, "NVIDIA-Nemotron-Nano-v2")
+	off := false
+	for name, d := range dialects() {
+		for how, s := range v.answer(d, asked{tokens: 20, think: &off}) {
+			if s.thinking != "" || strings.Contains(s.text, "think>") {
+				t.Errorf("%s %s: thinking %q, content %q", name, how, s.thinking, s.text)
+			}
+		}
+		for _, stream := range []bool{false, true} {
+			body := d.body(asked{tokens: 4, think: &off})
+			body["stream"] = stream
+			r := v.ask(http.MethodPost, d.path, body)
+			if notices := strings.Join(r.header.Values(wire.NoticeHeader), "\n"); !strings.Contains(notices, "no switch for thinking") {
+				t.Errorf("%s, stream %v: notices %q", name, stream, notices)
+			}
+		}
+	}
+}
+
+// Odd conversations are answered with all that they say in the prompt, and a
+// notice where something was moved, in every dialect.
+func TestOddTurns(t *testing.T) {
+	v := thinker(t, "mistralai-Mistral-Nemo-Instruct-2407")
+	for name, c := range map[string]struct {
+		path string
+		body object
+	}{
+		"chat":      {"/v1/chat/completions", object{"messages": []object{{"role": "system", "content": "Xq7 system"}}, "max_tokens": 2}},
+		"responses": {"/v1/responses", object{"input": []object{{"role": "developer", "content": "Xq7 system"}}, "max_output_tokens": 2}},
+		"ollama":    {"/api/chat", object{"model": "any", "messages": []object{{"role": "system", "content": "Xq7 system"}}, "options": object{"num_predict": 2}}},
+		"anthropic": {"/v1/messages", object{"messages": []object{{"role": "system", "content": "Xq7 system"}}, "max_tokens": 2}},
+	} {
+		for _, stream := range []bool{false, true} {
+			c.body["stream"] = stream
+			r := v.ask(http.MethodPost, c.path, c.body)
+			notices := strings.Join(r.header.Values(wire.NoticeHeader), "\n")
+			if r.status != http.StatusOK || !strings.Contains(notices, "system message") {
+				t.Errorf("%s, stream %v: %d, notices %q: %.200s", name, stream, r.status, notices, r.body)
+			}
+		}
+	}
+	r := v.post("/apply-template", object{"messages": []object{{"role": "system", "content": "Xq7 system"}}})
+	if !strings.Contains(str(r, "prompt"), "Xq7 system") {
+		t.Errorf("the system message is not in %q", str(r, "prompt"))
+	}
+}

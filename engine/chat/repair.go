@@ -55,6 +55,14 @@ func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 	head := s
 	if i >= 0 {
 		head = s[:i]
+	} else if tag, cut := begunTag(s, end); final && cut > 0 {
+		// the answer ends inside the marker
+		for _, rest := range []string{tag[cut:], tag[cut:] + end} {
+			if calls, err := p.opener.read(&cursor{s: s + rest, final: true, p: p}); err == nil && p.allFit(calls) {
+				return calls, len(s), false
+			}
+		}
+		head, i = s[:len(s)-cut], len(s)-len(end)
 	}
 	switch likely, open := p.likely(head); {
 	case !likely && (final || i >= 0 || !open), i < 0 && (final || len(s) > maxRepair):
@@ -63,6 +71,20 @@ func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 		return nil, 0, true
 	}
 	return p.repaired(head), i + len(end), false
+}
+
+// begunTag finds the closing tag of calls of which s ends with the first n bytes, 0
+// for none.
+func begunTag(s, end string) (tag string, n int) {
+	for _, tag := range []string{end, "</function>", "</invoke>", "</｜DSML｜invoke>"} {
+		const least = 2 // bytes that show a closing tag
+		for n := len(tag) - 1; n >= least; n-- {
+			if strings.HasSuffix(s, tag[:n]) {
+				return tag, n
+			}
+		}
+	}
+	return "", 0
 }
 
 // likely reports whether a text begins like a call of a function on offer, and

@@ -28,6 +28,7 @@ type Prompt struct {
 	Choice   *ToolChoice       `json:"tool_choice"`
 	Thinking *Thinking         `json:"thinking"`
 	Output   *Output           `json:"output_config"`
+	Template string            `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
 	Format   *Format           `json:"output_format" doc:"Where the form of the answer was before output_config."`
 	Unused
 }

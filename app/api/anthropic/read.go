@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/engine"
 )
@@ -28,6 +29,10 @@ func (p *Prompt) read(o Options) (reading, error) {
 	if err != nil {
 		return r, err
 	}
+	if err := openai.CheckTemplate(p.Template, "chat_template"); err != nil {
+		return r, err
+	}
+	r.chat.Template = p.Template
 	if len(p.Messages) == 0 {
 		return r, wire.Bad("messages", "want at least one message")
 	}
