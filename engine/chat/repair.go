@@ -62,7 +62,9 @@ func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 				return calls, len(s), false
 			}
 		}
-		head, i = s[:len(s)-cut], len(s)-len(end)
+		if calls = p.repaired(s[:len(s)-cut]); len(calls) > 0 {
+			return calls, len(s), false
+		}
 	}
 	switch likely, open := p.likely(head); {
 	case !likely && (final || i >= 0 || !open), i < 0 && (final || len(s) > maxRepair):

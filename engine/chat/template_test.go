@@ -126,7 +126,7 @@ func TestInputErrors(t *testing.T) {
 		{`[{"role": 1}]`, "", "messages[0].role"},
 		{`[{"role": "user", "content": 1}]`, "", "messages[0].content"},
 		{`[{"role": "user", "content": [1]}]`, "", "messages[0].content[0]"},
-		{`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]}]`, "", "messages[0].content[1]"},
+		{`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]}]`, "", "messages[0].content[1].image_url"},
 		{`[{"role": "user", "content": [{"type": "input_audio"}]}]`, "", "messages[0].content[0]"},
 		{`[{"role": "user", "content": [{"text": "a"}]}]`, "", "messages[0].content[0].type"},
 		{`[{"role": "user", "content": [{"type": "text"}]}]`, "", "messages[0].content[0].text"},
