@@ -14,9 +14,15 @@ import (
 // each, and what the job counted. fresh computes the whole prompt.
 func (e *Engine) Rows(t testing.TB, prompt []llm.Token, n int, fresh bool) (rows []float32, tokens []llm.Token, stats sched.Stats) {
 	t.Helper()
+	return e.RowsWith(t, prompt, nil, n, fresh)
+}
+
+// RowsWith is Rows of a prompt whose messages end at the given positions.
+func (e *Engine) RowsWith(t testing.TB, prompt []llm.Token, borders []int, n int, fresh bool) (rows []float32, tokens []llm.Token, stats sched.Stats) {
+	t.Helper()
 	done := make(chan error, 1)
 	err := e.sched.Submit(t.Context(), sched.Job{
-		Prompt: prompt, Slot: -1, Keep: -1, Fresh: fresh,
+		Prompt: prompt, Borders: borders, Slot: -1, Keep: -1, Fresh: fresh,
 		Next: func(row []float32) (llm.Token, bool, error) {
 			rows = append(rows, row...)
 			best := 0

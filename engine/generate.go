@@ -253,7 +253,7 @@ func (g *generation) job() sched.Job {
 	}
 	return sched.Job{
 		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
-		Salt: g.r.Salt, Private: g.r.Private,
+		Borders: borders(g.tok, g.prompt), Salt: g.r.Salt, Private: g.r.Private,
 		Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
 		Prefilled: func(slot, done, total int) {
 			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})

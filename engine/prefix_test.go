@@ -142,3 +142,70 @@ func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	r.ask(t, "from memory alone", long, 5, pages)
 	k.close(true)
 }
+
+// TestEdits: a chat that is edited in one of its messages is read again from the
+// end of the message before it, and in old ones from an earlier end.
+func TestEdits(t *testing.T) {
+	seed := testSeed(t)
+	for i, m := range reuseModels(t) {
+		for j, want := range prefixTypes(t) {
+			if !testAll() && (i+j+int(seed))%6 != 0 {
+				continue
+			}
+			t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
+				edits(t, m, want, rand.New(rand.NewPCG(seed, uint64(i)<<8|uint64(j))))
+			})
+		}
+	}
+}
+
+func edits(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
+	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
+		Context: 2048, Cells: 2048, Parallel: 1, Want: want, NoCalibration: true, Threads: 1,
+	}}
+	cold := openPath(t, k.path, k.o)
+	k.open()
+	recurrent := k.e.KV().StateBytes() > 0
+	text := func(n int) (list []llm.Token) {
+		for range n {
+			list = append(list, llm.Token(rng.IntN(cold.Config().Vocab)))
+		}
+		return list
+	}
+	var chat []llm.Token
+	var borders []int
+	for len(chat) < 1500 {
+		chat = append(chat, text(40+rng.IntN(120))...)
+		borders = append(borders, len(chat))
+	}
+	chat = append(chat, text(20)...)
+	k.e.RowsWith(t, chat, borders, 3, false)
+	n := len(borders)
+	for _, back := range []int{1, 2, 3, 5, 7, 8, n / 2, n - 2, n - 1, n} {
+		at := borders[n-back]
+		least := at
+		if back > 8 { // the distance from the end has doubled at most since the one behind it
+			least = max(borders[0], len(chat)-4*(len(chat)-at))
+		}
+		if !recurrent {
+			least = least / kv.PageCells * kv.PageCells
+		}
+		if least < 128 && want.K.Name == "gw3" { // a conversation measures itself there
+			least = 0
+		}
+		edited := slices.Concat(chat[:at], text(50))
+		got, _, st := k.e.RowsWith(t, edited, borders[:n-back+1], 3, false)
+		same, _, _ := cold.Rows(t, edited, 3, true)
+		if !bits(got, same) {
+			t.Errorf("%d messages before the end: other logits than a cold run", back)
+		}
+		if st.Cached < least {
+			t.Errorf("edited at %d of %d, %d messages before the end: %d tokens from the cache, want %d", at, len(chat), back, st.Cached, least)
+		}
+		if back == 5 {
+			k.close(true)
+			k.open()
+		}
+	}
+	k.close(true)
+}

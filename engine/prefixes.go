@@ -5,7 +5,9 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/llm"
 	"godwit/engine/prefix"
+	"godwit/engine/tokenizer"
 )
 
 // Prefixes keeps what conversations have read, of all models of a process. See
@@ -45,4 +47,20 @@ func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
 		id = append(id, of[:]...)
 	}
 	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
+}
+
+// borders are the positions at which messages of a prompt end: those of control
+// tokens with none in the two places before them.
+func borders(tok *tokenizer.Tokenizer, prompt []llm.Token) (list []int) {
+	last := 0
+	for pos, t := range prompt {
+		if t < 0 || int(t) >= tok.VocabSize() || !tok.IsControl(t) {
+			continue
+		}
+		if pos-last > 2 {
+			list = append(list, pos)
+		}
+		last = pos
+	}
+	return list
 }

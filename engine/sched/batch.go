@@ -166,9 +166,17 @@ func whole(have, n, remaining int) int {
 	return n
 }
 
-// border shortens a chunk of a recurrent model so that it ends where the
-// state will be kept: at the last page border within the prompt.
+// border shortens a chunk so that it ends at a stop of its prompt, and that of a
+// recurrent model where the state will be kept: at the last page border within
+// the prompt.
 func (s *Sched) border(i, n int) int {
+	have := len(s.slots[i].tokens)
+	for _, pos := range s.slots[i].task.stops {
+		if pos > have {
+			n = min(n, pos-have)
+			break
+		}
+	}
 	if !s.o.StateModel {
 		return n
 	}

@@ -81,9 +81,7 @@ func (s *Sched) flush(i int) {
 func (s *Sched) keepPiece(i int) bool {
 	sl := &s.slots[i]
 	c, n := &sl.chain, sl.extent()
-	for len(c.keys) < n/kv.PageCells {
-		c.keys = append(c.keys, s.o.Prefixes.Next(c.parent(len(c.keys)), sl.page(len(c.keys))))
-	}
+	s.fillKeys(sl, n)
 	for page := c.pages; page < n/kv.PageCells; page++ {
 		put, all := s.keepPage(sl, page)
 		if all && page == c.pages {
@@ -99,6 +97,19 @@ func (s *Sched) keepPiece(i int) bool {
 		}
 	}
 	return false
+}
+
+// fillKeys makes the keys of the whole pages of n tokens.
+func (s *Sched) fillKeys(sl *slot, n int) {
+	c := &sl.chain
+	for len(c.keys) < n/kv.PageCells {
+		c.keys = append(c.keys, s.o.Prefixes.Next(c.parent(len(c.keys)), sl.page(len(c.keys))))
+	}
+}
+
+// link makes the store know of a page, so that others can hang on it.
+func (s *Sched) link(sl *slot, page int) bool {
+	return !s.o.Prefixes.Reaches(sl.chain.keys[page]) && s.put(sl, page, linkPart, nil)
 }
 
 // parent is the key before a page.
@@ -128,10 +139,7 @@ func (s *Sched) keepPage(sl *slot, page int) (put, all bool) {
 		}
 		all = false
 	}
-	if all && s.o.Prefixes.Reaches(key) || s.o.Prefixes.Has(key, linkPart) {
-		return false, all
-	}
-	return s.put(sl, page, linkPart, nil), all
+	return s.link(sl, page), all
 }
 
 // keepPart copies a page in one group, if its rows are there.

@@ -84,6 +84,7 @@ type Job struct {
 	Slot     int  // the slot to use; negative: any
 	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
 
+	Borders []int  // positions at which messages of the prompt end
 	Salt    string // only jobs with the same one share what was read
 	Private bool   // nothing is left of the job when it ends
 }
@@ -190,6 +191,7 @@ type task struct {
 	unwatch func() bool // of ctx, whose end wakes the loop
 	logits  []float32   // what it is given then
 
+	stops    []int  // positions of the prompt, ascending, at which a chunk ends and is kept
 	looked   bool   // the store was asked for its prompt
 	fetching bool   // and is read beside the loop
 	taken    *taken // what it had, until the job has a slot
@@ -278,6 +280,7 @@ func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 		}
 		t := &task{Job: j, ctx: ctx, tokens: append([]llm.Token(nil), j.Prompt...), queued: time.Now()}
 		t.stats.Prompt, t.read = n, n
+		t.stops = s.stopsOf(t)
 		tasks[i] = t
 	}
 	return s.do(ctx, func() {

@@ -91,7 +91,7 @@ func (s *Sched) checkpoint(i, rows int) {
 	switch {
 	case sl.task == nil:
 	case s.o.StateModel:
-		if len(sl.tokens) == (sl.task.stats.Prompt-1)/kv.PageCells*kv.PageCells {
+		if len(sl.tokens) == (sl.task.stats.Prompt-1)/kv.PageCells*kv.PageCells || slices.Contains(sl.task.stops, len(sl.tokens)) {
 			err = s.cache.Checkpoint(sl.seq)
 		}
 	case rows >= kv.PageCells:
@@ -99,7 +99,9 @@ func (s *Sched) checkpoint(i, rows int) {
 	}
 	if err != nil {
 		s.finish(i, Failed, err)
+		return
 	}
+	s.stop(i)
 }
 
 // deliver hands the logits to the jobs.

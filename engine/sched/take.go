@@ -31,9 +31,11 @@ func (s *Sched) ready(t *task) bool {
 	}
 	t.looked = true
 	most := len(t.tokens) - 1
+	_, n := s.longest(t)
+	s.flushAlike(t, n)
 	m := s.o.Prefixes.Match(s.root(t), t.tokens[:most])
 	pos := s.cache.Longest(m, most)
-	if _, n := s.longest(t); pos <= n {
+	if pos <= n {
 		return true
 	}
 	t.fetching = true
@@ -57,6 +59,17 @@ func (s *Sched) ready(t *task) bool {
 		}
 	})
 	return false
+}
+
+// flushAlike keeps what slots have that begin as a prompt and cannot be cut where
+// it parts from them: the store may have what they lack there.
+func (s *Sched) flushAlike(t *task, n int) {
+	for i := range s.slots {
+		sl := &s.slots[i]
+		if sl.salt == t.Salt && s.keeps(i) && common(sl.tokens, t.tokens)-n > kv.PageCells {
+			s.flush(i)
+		}
+	}
 }
 
 // root is the key of the chain of a job's texts.
