@@ -100,6 +100,9 @@ type latent struct {
 	gate         *graph.Weight // of the result, one value per head or per column; nil for none
 	index        *indexer      // chooses the positions that rows look at; nil for all
 	owns         bool          // the choice is made here, not in an earlier layer
+	sinks        *graph.Weight // one extra logit per head, or nil
+	window       int           // positions that a row sees; 0 for all
+	turnedNorm   norm          // of the shared key columns, before they turn
 	still        bool          // nothing rotates
 }
 
@@ -147,13 +150,16 @@ func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph
 		chosen = a.index.chosen
 	}
 	kv := g.Linear(x, a.compress, nil)
-	turned := g.Slice(kv, 0, a.rank, a.rotated)
+	turned := a.turnedNorm.apply(g, g.Slice(kv, 0, a.rank, a.rotated))
 	if !a.still {
 		q, turned = g.Rope(q, rotateQ), g.Rope(turned, single)
 	}
 	q = g.Temperature(q, a.temper)
 	kv = a.kvNorm.apply(g, g.Slice(kv, 0, 0, a.rank))
-	at := graph.Attention{Layer: a.layer, Heads: a.heads, Scale: a.scale, RopeBase: a.rope.base}
+	at := graph.Attention{
+		Layer: a.layer, Heads: a.heads, Scale: a.scale, RopeBase: a.rope.base,
+		Window: a.window, SinkLogits: a.sinks,
+	}
 	dim := a.plain + a.rotated
 	if a.absorbed {
 		plain := g.HeadLinear(g.Slice(q, dim, 0, a.plain), a.keys)

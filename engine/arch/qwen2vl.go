@@ -25,8 +25,20 @@ func sections(interleaved bool) func(f *model.File, headDim int) *rotary {
 }
 
 // openQwen2VL opens the text part of Qwen2-VL and Qwen2.5-VL: Qwen 2 with RoPE in
-// sections. Source: arXiv 2409.12191.
-func openQwen2VL(f *model.File) (model.Model, error) { return plain{rope: sections(false)}.open(f) }
+// sections. llama.cpp reads no epsilon for it, so that its norms divide by the root of the
+// mean square itself. The file's 1e-6 makes no difference with trained weights, and results
+// can be compared this way. Source: arXiv 2409.12191.
+func openQwen2VL(f *model.File) (model.Model, error) {
+	m := plain{rope: sections(false)}.bind(f)
+	m.norm.eps = leastEps
+	for i := range m.blocks {
+		m.blocks[i].mixNorm.eps, m.blocks[i].ffnNorm.eps = leastEps, leastEps
+	}
+	return m, nil
+}
+
+// leastEps keeps a norm from dividing by 0 and changes nothing else.
+const leastEps = 1e-20
 
 // openQwen3VL opens the text part of Qwen3-VL: Qwen 3 with RoPE in interleaved
 // sections. Source: arXiv 2511.21631.
