@@ -58,8 +58,9 @@ func newPictures(p *Projector, limits ImageLimits, budget int64) *pictures {
 	return &pictures{p: p, limits: limits, budget: budget, byHash: map[[32]byte]*list.Element{}, byFile: map[[32]byte]*list.Element{}}
 }
 
-// get returns a picture's rows, from memory where they are there.
-func (s *pictures) get(ctx context.Context, file []byte, progress func(share float64)) (*seen, error) {
+// get returns a picture's rows, from memory where they are there. Nothing of a private
+// one is kept.
+func (s *pictures) get(ctx context.Context, file []byte, private bool, progress func(share float64)) (*seen, error) {
 	name := sha256.Sum256(file)
 	if x := s.find(s.byFile, name); x != nil {
 		return x, nil
@@ -79,7 +80,7 @@ func (s *pictures) get(ctx context.Context, file []byte, progress func(share flo
 		pic.Tiles[i].Pixels = nil
 	}
 	x := &seen{pic: pic, rows: rows, files: [][32]byte{name}}
-	s.keep(x)
+	s.keep(x, private)
 	return x, nil
 }
 
@@ -96,11 +97,11 @@ func (s *pictures) find(in map[[32]byte]*list.Element, key [32]byte) *seen {
 
 // keep remembers a picture and drops those that were not used for the longest
 // time.
-func (s *pictures) keep(x *seen) {
+func (s *pictures) keep(x *seen, private bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.encoded++
-	if s.byHash[x.pic.Hash] != nil {
+	if private || s.byHash[x.pic.Hash] != nil {
 		return
 	}
 	e := s.recent.PushFront(x)
@@ -120,7 +121,7 @@ func (s *pictures) keep(x *seen) {
 	}
 }
 
-// Encoded is the number of pictures that ran through the tower.
+// count is the number of pictures that ran through the tower.
 func (s *pictures) count() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +211,7 @@ func cutAtImages(pieces []tokenizer.Piece) [][]tokenizer.Piece {
 }
 
 // illustrate tokenises pieces with pictures at their markers.
-func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, images [][]byte, progress func(n int, share float64)) (promptText, error) {
+func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, images [][]byte, private bool, progress func(n int, share float64)) (promptText, error) {
 	texts := cutAtImages(pieces)
 	if e.pictures == nil && len(images)+len(texts) > 1 {
 		return promptText{}, fmt.Errorf("%w: %w", ErrRequest, e.TextOnly())
@@ -231,7 +232,7 @@ func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, image
 		if progress != nil {
 			told = func(share float64) { progress(i, share) }
 		}
-		x, err := e.pictures.get(ctx, file, told)
+		x, err := e.pictures.get(ctx, file, private, told)
 		if err != nil {
 			if errors.Is(err, ErrImage) {
 				err = fmt.Errorf("%w: picture %d: %w", ErrRequest, i+1, err)
@@ -274,7 +275,7 @@ func (e *Engine) ImagesEncoded() int64 {
 // Positions count tokens of the text and rows of the pictures; none stands for the
 // last one.
 func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, positions []int, step bool) ([]float32, error) {
-	p, err := e.illustrate(ctx, []tokenizer.Piece{{Text: text, Trusted: true}}, images, nil)
+	p, err := e.illustrate(ctx, []tokenizer.Piece{{Text: text, Trusted: true}}, images, false, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -154,10 +154,12 @@ type asked struct {
 	special bool // a plain text, which gets what the model wants in front and behind
 	chat    *chat.Prompt
 	images  [][]byte // files of pictures, one for each marker in pieces
+	private bool
 }
 
 // ask reads the prompt of a request.
 func (m *Model) ask(ctx context.Context, r *Request) (a asked, err error) {
+	a.private = r.Private
 	n := 0
 	for _, set := range []bool{r.Chat != nil, r.Pieces != nil, r.Prompt != "", r.Tokens != nil} {
 		if set {
@@ -216,7 +218,7 @@ func (e *Engine) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
 // place turns a prompt into tokens, and its pictures into rows.
 func (e *Engine) place(ctx context.Context, a *asked, progress func(n int, share float64)) (promptText, error) {
 	if len(a.images) > 0 {
-		return e.illustrate(ctx, a.pieces, a.images, progress)
+		return e.illustrate(ctx, a.pieces, a.images, a.private, progress)
 	}
 	tokens, err := e.encode(a)
 	return promptText{tokens: tokens}, err

@@ -15,7 +15,12 @@ import (
 // open opens the projector of a golden model.
 func open(t *testing.T, m *golden.Tower) *vision.Tower {
 	t.Helper()
-	f, err := gguf.Open(m.Path(t, m.MMProj))
+	return openFile(t, m.Path(t, m.MMProj))
+}
+
+func openFile(t testing.TB, path string) *vision.Tower {
+	t.Helper()
+	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
