@@ -205,7 +205,7 @@ func (c *compiler) node(n graph.Node) error {
 	case graph.Pool:
 		c.stage(c.pool(n, op))
 	case graph.SelfAttend:
-		c.stage(c.selfAttend(n, op))
+		c.selfAttend(n, op)
 	case graph.Merge:
 		c.flush() // the set of rows changes here
 		c.rowOp(set, c.merge(n, op))

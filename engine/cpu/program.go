@@ -42,6 +42,7 @@ type program struct {
 	skips []attnCount // by layer and worker
 
 	strays strays
+	self   *selfMemory // of SelfAttend; nil: the plan has none
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
@@ -57,77 +56,5 @@ func (c *compiler) merge(n graph.Node, op graph.Merge) rowOp {
 			kernel.Add(y, y, p.row(n.In[0], first+r))
 		}
 		kernel.Scale(y, y, 1/float32(op.Rows))
-	}
-}
-
-// selfRows is the number of query rows of a task of SelfAttend.
-const selfRows = 32
-
-// selfTask is some rows of one head and the rows that they see.
-type selfTask struct{ head, first, rows, from, to int }
-
-// selfAttention is a SelfAttend op. Each worker keeps the scores of one row.
-type selfAttention struct {
-	graph.SelfAttend
-	p            *program
-	q, k, v, out graph.Value
-	tasks        []selfTask
-	scores       [][]float32
-}
-
-func (c *compiler) selfAttend(n graph.Node, op graph.SelfAttend) stage {
-	p := c.p
-	t := &selfAttention{SelfAttend: op, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out}
-	for range p.backend.pool.workers {
-		t.scores = append(t.scores, make([]float32, p.sizes.Rows))
-	}
-	return newStage(t.plan, func(worker, task int) { t.run(t.scores[worker], &t.tasks[task]) })
-}
-
-// plan lists the tasks of a batch and returns their number.
-func (t *selfAttention) plan() int {
-	t.tasks = t.tasks[:0]
-	add := func(from, to int) {
-		for h := range t.Heads {
-			for r := from; r < to; r += selfRows {
-				t.tasks = append(t.tasks, selfTask{h, r, min(selfRows, to-r), from, to})
-			}
-		}
-	}
-	if t.Windowed {
-		from := 0
-		for _, to := range t.p.b.Windows {
-			add(from, int(to))
-			from = int(to)
-		}
-		return len(t.tasks)
-	}
-	for _, s := range t.p.b.Spans {
-		add(s.First, s.First+s.Rows)
-	}
-	return len(t.tasks)
-}
-
-func (t *selfAttention) run(scores []float32, j *selfTask) {
-	rows := len(t.p.b.Tokens)
-	width, at := t.Heads*t.Dim, j.head*t.Dim
-	q, k, v := t.p.all(t.q, rows), t.p.all(t.k, rows), t.p.all(t.v, rows)
-	for r := j.first; r < j.first+j.rows; r++ {
-		s := scores[:j.to-j.from]
-		top := float32(math.Inf(-1))
-		x := q[r*width+at:][:t.Dim]
-		for i := range s {
-			s[i] = kernel.Dot(x, k[(j.from+i)*width+at:][:t.Dim]) * t.Scale
-			top = max(top, s[i])
-		}
-		y := t.p.row(t.out, r)[at : at+t.Dim]
-		clear(y)
-		var sum float32
-		for i := range s {
-			w := exp(s[i] - top)
-			sum += w
-			kernel.Axpy(y, v[(j.from+i)*width+at:][:t.Dim], w)
-		}
-		kernel.Scale(y, y, 1/sum)
 	}
 }
