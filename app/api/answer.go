@@ -48,6 +48,9 @@ func (s *Server) generate(parse parser) handler {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) error {
 	head := call.Head()
 	s.note(w, head.Notices, head.Unused)
+	if id := r.Header.Get(ConversationHeader); id != "" && head.Stream {
+		return s.resumable(w, r, id, call)
+	}
 	ctx, cancel := s.context(r)
 	defer cancel()
 	items := make(chan item, 16)

@@ -42,7 +42,7 @@ func calls[T wire.Call](parse func([]byte) (T, error)) parser {
 
 // table lists all endpoints.
 func (s *Server) table() []route {
-	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.batchRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.libraryRoutes(), s.ownRoutes(), refusalRoutes(),
+	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.batchRoutes(), s.resumeRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.libraryRoutes(), s.ownRoutes(), refusalRoutes(),
 		mount(llamaserver.Routes(service{s}, service{s})), mount(lmstudio.Routes(service{s}, service{s}, s.embeddings)))
 }
 

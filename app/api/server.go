@@ -72,6 +72,7 @@ type Server struct {
 	ending   ending
 	controls controls
 	batches  batches
+	replays  replays
 
 	stocks // what clients have set and begun
 }
