@@ -192,3 +192,45 @@ func (m *Model) project(o *Options) error {
 	m.projector = p
 	return nil
 }
+
+// Sight is what a file has to do with pictures: the projector that a model is read
+// with, or a projector itself. Both empty: the model reads text only.
+type Sight struct {
+	Projector string `json:"projector,omitempty"` // path of the one beside the model
+	Family    string `json:"family,omitempty"`    // of the projector
+	Width     int    `json:"width,omitempty"`     // of the text model that it fits
+	Dynamic   bool   `json:"dynamic,omitempty"`   // pictures keep their shape
+	Tokens    int    `json:"tokens,omitempty"`    // most of a tile
+}
+
+// SightOf says what a file has to do with pictures.
+func SightOf(path string) (Sight, error) {
+	f, err := OpenFile(path)
+	if err != nil {
+		return Sight{}, err
+	}
+	projector := vision.Is(f)
+	if err := f.Close(); err != nil {
+		return Sight{}, err
+	}
+	var s Sight
+	if !projector {
+		m, err := OpenModel(path)
+		if err != nil {
+			return s, err
+		}
+		s.Projector = m.FindProjector()
+		if err := m.Close(); err != nil || s.Projector == "" {
+			return s, err
+		}
+		path = s.Projector
+	}
+	if f, err = OpenFile(path); err != nil {
+		return s, err
+	}
+	t, err := vision.Open(f)
+	if err == nil {
+		s.Family, s.Width, s.Dynamic, s.Tokens = t.Family, t.Text, t.Dynamic, t.LargestTile(ImageLimits{})
+	}
+	return s, errors.Join(err, f.Close())
+}

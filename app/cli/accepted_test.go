@@ -50,6 +50,8 @@ func TestAccepted(t *testing.T) {
 			works = []any{[]string{"x"}}
 		case f.Kind == "innerq":
 			works = []any{"1"}
+		case f.Name == "engine.mmproj":
+			works = []any{"mmproj-x.gguf"}
 		default:
 			for _, c := range f.Choices {
 				if c != now && c != "auto" && !slices.Contains(f.Useless, c) {

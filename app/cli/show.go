@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ type shown struct {
 	Info     hub.Info          `json:"info"`
 	Plan     *kv.Plan          `json:"kv_plan,omitempty"`
 	Problem  string            `json:"problem,omitempty"`
+	Pictures *engine.Sight     `json:"pictures,omitempty"`
 	Tensors  []shownTensor     `json:"tensors,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
@@ -59,6 +61,12 @@ func (c *showCmd) Run(r *run) error {
 		s.Problem = err.Error()
 	} else {
 		s.Plan = &plan
+	}
+	if sight, err := engine.SightOf(path); err == nil && sight.Family != "" {
+		s.Pictures = &sight
+		if sight.Projector == "" {
+			s.Problem = "" // a projector is no model, and complete in itself
+		}
 	}
 	if c.Tensors {
 		for _, t := range f.Tensors {
@@ -99,6 +107,13 @@ func (r *run) printModel(s *shown) error {
 		t.add("template", s.Hash)
 	} else {
 		t.add("template", "none: ChatML or the family's own is used")
+	}
+	if p := s.Pictures; p != nil {
+		text := fmt.Sprintf("projector %s for models %d wide, up to %d tokens a tile", p.Family, p.Width, p.Tokens)
+		if p.Projector != "" {
+			text = fmt.Sprintf("read with %s (%s, up to %d tokens a tile)", filepath.Base(p.Projector), p.Family, p.Tokens)
+		}
+		t.add("pictures", text)
 	}
 	if s.Problem != "" {
 		t.add("problem", s.Problem)

@@ -178,7 +178,7 @@ func TestRestoreSparesOthers(t *testing.T) {
 		{"a row", bit(len(whole) / 2), "checksum"},
 		{"the checksum", bit(len(whole) - 1), "checksum"},
 		{"cut", whole[:len(whole)-40], "ends early"},
-		{"a byte more", append(bytes.Clone(whole), 0), "behind its end"},
+		{"a byte more", append(bytes.Clone(whole), 0), "after its end"},
 		{"longer than all cells", save(larger, 600), "600 tokens, the context holds 512"},
 		{"another type", save(q8, 300), `saved as "q8_0"`},
 		{"another window", save(window, 300), "window"},
