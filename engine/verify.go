@@ -39,7 +39,7 @@ func (v *verifier) leave(what string, left []string) {
 	if n := len(left) - maxNamed; n > 0 {
 		left, more = left[:maxNamed], fmt.Sprintf(" and %d more", n)
 	}
-	v.notices = append(v.notices, fmt.Sprintf("the schema of %s is followed without %s%s; the answer is checked afterwards", what, strings.Join(left, ", "), more))
+	v.notices = append(v.notices, fmt.Sprintf("the grammar of %s may not follow %s%s; it is checked afterwards", what, strings.Join(left, ", "), more))
 }
 
 // document has the text of the answer checked, where the form's grammar leaves

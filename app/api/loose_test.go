@@ -44,7 +44,7 @@ func TestLooseSchemas(t *testing.T) {
 			check := func(what string, a asked, keyword, broken string) {
 				t.Helper()
 				r, notices := ask(d, a, stream)
-				if r.status != http.StatusOK || !strings.Contains(notices, "without "+keyword) {
+				if r.status != http.StatusOK || !strings.Contains(notices, "may not follow "+keyword) {
 					t.Errorf("%s %s, stream %v: %d, notices %q: %.300s", name, what, stream, r.status, notices, r.body)
 					return
 				}
@@ -72,7 +72,7 @@ func TestLooseSchemas(t *testing.T) {
 					t.Errorf("%s, strict, form %v, stream %v: %d %.300s", name, a.form != nil, stream, r.status, r.body)
 				}
 			}
-			if r, notices := ask(d, asked{params: never, tools: true, tokens: 20}, stream); r.status != http.StatusOK || strings.Contains(notices, "without") {
+			if r, notices := ask(d, asked{params: never, tools: true, tokens: 20}, stream); r.status != http.StatusOK || strings.Contains(notices, "may not follow") {
 				t.Errorf("%s, a call that is not demanded: %d, notices %q", name, r.status, notices)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"godwit/engine/chat/jinja"
 )
@@ -179,7 +180,7 @@ func (p *Parser) namedCalls(body string) []Call {
 		return " "
 	}))
 	for s != "" && len(out) < maxFailed {
-		name, at := p.offeredIn(s)
+		name, at := p.offeredIn(s[:min(len(s), nameWithin)])
 		if name == "" || before(s[:at-len(name)]) != "" {
 			return nil
 		}
@@ -325,6 +326,7 @@ func (p *Parser) offeredIn(s string) (name string, end int) {
 // apart reports whether no letters or digits touch s[i:j].
 func apart(s string, i, j int) bool {
 	word := func(c rune) bool { return c == '_' || c == '-' || unicode.IsLetter(c) || unicode.IsDigit(c) }
-	before, after := []rune(s[:i]), []rune(s[j:])
-	return (len(before) == 0 || !word(before[len(before)-1])) && (len(after) == 0 || !word(after[0]))
+	before, _ := utf8.DecodeLastRuneInString(s[:i])
+	after, _ := utf8.DecodeRuneInString(s[j:])
+	return !word(before) && !word(after)
 }

@@ -146,8 +146,12 @@ func TestLookAhead(t *testing.T) {
 		{`^(?=a|b)[a-d]{2}$`, `bd`, `cd`},
 		{`^(?=[^)]*\\))x`, `x)`, `xy`},
 	} {
-		g, err := FromSchema([]byte(`{"type": "string", "pattern": "` + c.pattern + `"}`))
-		if err != nil {
+		schema := []byte(`{"type": "string", "pattern": "` + c.pattern + `"}`)
+		if _, err := FromSchema(schema); !errors.Is(err, ErrSchema) {
+			t.Errorf("%s: strict: %v", c.pattern, err)
+		}
+		g, err := FromLooseSchema(schema)
+		if err != nil || len(g.Left()) != 1 {
 			t.Errorf("%s: %v", c.pattern, err)
 			continue
 		}
@@ -156,8 +160,14 @@ func TestLookAhead(t *testing.T) {
 			t.Errorf("%s: %q and %q are not told apart", c.pattern, c.yes, c.no)
 		}
 	}
-	for _, pattern := range []string{`^(?=a)b|c`, `(?=a)b`, `^a(?=b)`, `^(?=a)+b`, `^(?=a`, `^(?<=a)b`} {
-		if _, err := FromSchema([]byte(`{"type": "string", "pattern": "` + pattern + `"}`)); !errors.Is(err, ErrSchema) {
+	for _, pattern := range []string{`^(?=a)b|c`, `(?=a)b`, `^a(?=b)`} { // generated without it
+		g, err := FromLooseSchema([]byte(`{"type": "string", "pattern": "` + pattern + `"}`))
+		if err != nil || len(g.Left()) != 1 || !accepts(t, compile(t, g, toks), `"xyz"`) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+	for _, pattern := range []string{`^(?=a`, `^(?=a)+b`} { // wrong
+		if _, err := FromLooseSchema([]byte(`{"type": "string", "pattern": "` + pattern + `"}`)); !errors.Is(err, ErrSchema) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}

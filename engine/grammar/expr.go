@@ -136,7 +136,7 @@ type Grammar struct {
 	check *Check   // for documents that were generated without them
 }
 
-// Left names the keywords of a loose schema that the grammar does not follow, by
+// Left names the keywords of a loose schema that the grammar may not follow, by
 // their place in the schema.
 func (g *Grammar) Left() []string { return g.left }
 

@@ -30,7 +30,7 @@ import (
 // nullable; dynamic references where no part of the schema has an $id; properties, required, additionalProperties, patternProperties,
 // propertyNames, minProperties, maxProperties; items, prefixItems, additionalItems,
 // minItems, maxItems, uniqueItems of finitely many values; minLength, maxLength,
-// pattern (regular ones, and look-ahead behind ^), format; minimum, maximum, exclusiveMinimum,
+// pattern (regular ones), format; minimum, maximum, exclusiveMinimum,
 // exclusiveMaximum, multipleOf. Annotations and unknown keywords are ignored.
 func FromSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
@@ -45,8 +45,8 @@ func FromSchema(schema []byte) (*Grammar, error) {
 }
 
 // FromLooseSchema is FromSchema for schemas with keywords that no grammar here
-// follows: those are left out. [Grammar.Left] names them, and [Grammar.Check] is
-// for the documents that were generated without them.
+// follows: those are left out, except look-ahead behind the ^ of a pattern, which is
+// followed. [Grammar.Left] names them, and [Grammar.Check] is for the documents.
 func FromLooseSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
 	left, err := b.AddLooseSchema("root", schema)

@@ -270,12 +270,22 @@ func FuzzSchema(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, schema []byte) {
 		g, err := FromSchema(schema)
-		if err != nil {
-			if !errors.Is(err, ErrSchema) {
+		loose, looseErr := FromLooseSchema(schema)
+		for _, err := range []error{err, looseErr} {
+			if err != nil && !errors.Is(err, ErrSchema) {
 				t.Fatalf("error of another class: %v", err)
 			}
+		}
+		if err == nil && (looseErr != nil || len(loose.Left()) > 0) {
+			t.Fatalf("a schema that is built strictly leaves out %q, %v", loose.Left(), looseErr)
+		}
+		if looseErr != nil {
 			return
 		}
+		if c := loose.Check(); c != nil {
+			_ = c.Validate([]byte(`{"a": [1, "b", null, {"c": true}]}`)) // ends, whatever it says
+		}
+		g = loose
 		c, err := Compile(g, toks)
 		if err != nil {
 			if !errors.Is(err, ErrLimit) && !errors.Is(err, ErrSyntax) {

@@ -189,7 +189,11 @@ func (s *schemaBuilder) usable(path, src string) (bool, error) {
 			_, err = s.regex(path, a.src)
 		}
 	}
-	if err == nil || !s.loose {
+	switch {
+	case err == nil && len(list) > 0: // followed, but no part of strict schemas
+		err = s.lack(path, "%q: look-ahead is not a regular expression", src)
+		return err == nil, err
+	case err == nil || !s.loose:
 		return err == nil, err
 	}
 	if _, wrong := newIrregular(src); wrong != nil {
