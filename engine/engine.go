@@ -330,6 +330,9 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	}
 	if err == nil && !m.Config().Embedding {
 		o.Prefixes, o.Identity = p.Options.Prefixes, identity
+		o.Reused = func(r sched.Reuse) {
+			x.log.Debug("prompt reuse", "tokens", r.Prompt, "cached", r.Cached, "disk", r.FromDisk, "why", r.Why())
+		}
 		o.Unkept = func(err error) { x.log.Warn("a prefix was not kept", "err", err) }
 	}
 	e.sched = sched.New(c.prog, c.cache, o)

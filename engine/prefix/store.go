@@ -222,6 +222,9 @@ func (s *Store) Put(r Record) {
 	s.enter(&s.mem, n, size)
 	n.used = s.tick()
 	s.first(n)
+	if n.point {
+		s.thin(n)
+	}
 	if s.disk != nil {
 		b.dirty = true
 		s.dirty += size

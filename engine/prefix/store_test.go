@@ -389,3 +389,32 @@ func TestInspectAndClear(t *testing.T) {
 		t.Error(list)
 	}
 }
+
+// Points on the way to a new one become rarer towards the beginning; those of
+// other texts stay, and the last one before a text parts.
+func TestThin(t *testing.T) {
+	s, _ := open(t, t.TempDir(), 1<<30, 1<<30)
+	root := s.Root()
+	long := text(1, 100*PageTokens)
+	other := slices.Concat(long[:10*PageTokens], text(2, 5*PageTokens))
+	keep(s, root, other, 100)
+	for i := 1; i <= 100; i++ {
+		keep(s, root, long[:i*PageTokens], 100)
+	}
+	s.Sync()
+	var at []int
+	for _, pos := range s.Match(root, long).Points() {
+		at = append(at, pos/PageTokens)
+	}
+	if n := len(at); n < newestPoints+1 || n > newestPoints+8 || at[0] != 1 || !slices.Contains(at, 10) {
+		t.Errorf("%d points: %v", n, at)
+	}
+	for i := range newestPoints {
+		if want := 100 - i; at[len(at)-1-i] != want {
+			t.Errorf("point %d from the end is at page %d, want %d", i, at[len(at)-1-i], want)
+		}
+	}
+	if _, points := check(t, s, root, other, 100); points < 2 {
+		t.Errorf("%d points of the other text", points)
+	}
+}

@@ -81,12 +81,12 @@ func (s *Store) writeBlob(b *blob) {
 	if err != nil {
 		s.fail(err)
 	}
-	if c != nil {
+	if c != nil && b.in && s.nodes[b.of.key] == b.of { // else it was given up meanwhile
 		b.chunk, b.at = c, at
 		c.live += b.length()
 		s.enter(&s.held, b.of, int64(b.size)+overhead)
-		d.stale = true
 	}
+	d.stale = d.stale || c != nil
 	s.trim(&s.mem, s.mem.most)
 }
 

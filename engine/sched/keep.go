@@ -170,7 +170,7 @@ func (s *Sched) continues(sl *slot, n int) []int {
 		if sl.task != nil {
 			list = nil
 		}
-		if p := sl.prompt / kv.PageCells * kv.PageCells; p > 0 {
+		if p := (sl.prompt - 1) / kv.PageCells * kv.PageCells; p > 0 { // the last token is always read
 			list = append(list, p)
 		}
 	}

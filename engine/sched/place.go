@@ -80,6 +80,9 @@ func (s *Sched) start(t *task, i int) {
 	reused := min(len(s.slots[i].tokens), t.stats.Prompt)
 	if t.stats.Generated == 0 {
 		t.stats.Cached = reused
+		if s.o.Reused != nil {
+			s.o.Reused(Reuse{t.stats, t.alike})
+		}
 	}
 	if t.Prefilled != nil {
 		t.Prefilled(i, reused, t.stats.Prompt)
@@ -157,6 +160,7 @@ func (s *Sched) longest(t *task) (src, n int) {
 			continue
 		}
 		l := common(sl.tokens, t.tokens[:len(t.tokens)-1])
+		t.alike = max(t.alike, l)
 		if sl.mixed > 0 {
 			l = min(l, sl.mixed)
 		}

@@ -125,8 +125,9 @@ type Options struct {
 	Prefixes *prefix.Store
 	Identity []byte
 	Unkept   func(error)
-	Observe  func(Step) // told of every step; may be nil
-	Ended    func()     // told on the scheduler's goroutine that a job ends; may be nil
+	Reused   func(Reuse) // told how much of a prompt is not read again; may be nil
+	Observe  func(Step)  // told of every step; may be nil
+	Ended    func()      // told on the scheduler's goroutine that a job ends; may be nil
 }
 
 // Step is what one run of the device did, for metrics and tests.
@@ -192,6 +193,7 @@ type task struct {
 	logits  []float32   // what it is given then
 
 	stops    []int  // positions of the prompt, ascending, at which a chunk ends and is kept
+	alike    int    // tokens of the prompt that slots or the store know, one after another
 	looked   bool   // the store was asked for its prompt
 	fetching bool   // and is read beside the loop
 	taken    *taken // what it had, until the job has a slot

@@ -22,3 +22,19 @@ func TestThinned(t *testing.T) {
 		t.Errorf("none: %v", got)
 	}
 }
+
+func TestWhy(t *testing.T) {
+	for _, c := range []struct {
+		prompt, cached, alike int
+		want                  string
+	}{
+		{200, 192, 195, "all but the last page"},
+		{500, 0, 20, "nothing begins alike"},
+		{500, 128, 300, "no reuse point between 128 and 300"},
+		{500, 256, 300, "differs at 300"},
+	} {
+		if got := (Reuse{Stats{Prompt: c.prompt, Cached: c.cached}, c.alike}).Why(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"errors"
+	"fmt"
 
 	"godwit/engine/kv"
 	"godwit/engine/prefix"
@@ -35,6 +36,7 @@ func (s *Sched) ready(t *task) bool {
 	s.flushAlike(t, n)
 	m := s.o.Prefixes.Match(s.root(t), t.tokens[:most])
 	pos := s.cache.Longest(m, most)
+	t.alike = m.Pages() * kv.PageCells
 	if pos <= n {
 		return true
 	}
@@ -133,4 +135,23 @@ func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	}
 	got.match.Use(got.pos)
 	return true
+}
+
+// Reuse says how much of a prompt is not read again.
+type Reuse struct {
+	Stats
+	Alike int // tokens at its beginning that are known from another text
+}
+
+// Why says in words, without any text, why no more was reused.
+func (r Reuse) Why() string {
+	switch {
+	case r.Cached >= (r.Prompt-1)/kv.PageCells*kv.PageCells:
+		return "all but the last page"
+	case r.Alike < kv.PageCells:
+		return "nothing begins alike"
+	case r.Alike-r.Cached >= kv.PageCells:
+		return fmt.Sprintf("no reuse point between %d and %d", r.Cached, r.Alike)
+	}
+	return fmt.Sprintf("differs at %d", r.Alike)
 }

@@ -1,0 +1,55 @@
+package prefix
+
+import (
+	"slices"
+
+	"godwit/engine/llm"
+)
+
+// newestPoints is how many of the last points of a text are kept, whatever their
+// distance.
+const newestPoints = 16
+
+// thin gives up points on the way to a new one, so that they become rarer towards
+// the beginning: the first one and the newest stay, and before those one for each
+// doubling of the distance from the end. Where other texts part from this one, the
+// last point before stays too.
+func (s *Store) thin(n *node) {
+	var list []*node // the nearest first
+	parts := map[*node]bool{}
+	next := n.tokens // what follows a page on the way
+	for at := s.nodes[n.parent]; at != nil; next, at = at.tokens, s.nodes[at.parent] {
+		here := onTheWay(at.points, next)
+		here = slices.DeleteFunc(here, func(p *node) bool { return p == n })
+		list = append(list, here...)
+		if at.kids-len(at.points) > 1 && len(here) > 0 { // pages of more than one text hang on this one
+			parts[here[0]] = true
+		}
+	}
+	if len(list) <= newestPoints {
+		return
+	}
+	last := n.pos() - list[newestPoints-1].pos()
+	for _, p := range list[newestPoints : len(list)-1] {
+		switch distance := n.pos() - p.pos(); {
+		case parts[p]:
+		case distance >= 2*last:
+			last = distance
+		default:
+			s.drop(&s.mem, p)
+			s.drop(&s.held, p)
+		}
+	}
+}
+
+// onTheWay picks the points of a page that are the beginning of some tokens, the
+// longest first.
+func onTheWay(points []*node, next []llm.Token) (list []*node) {
+	for _, p := range points {
+		if k := len(p.tokens); k <= len(next) && slices.Equal(p.tokens, next[:k]) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *node) int { return len(b.tokens) - len(a.tokens) })
+	return list
+}
