@@ -122,7 +122,7 @@ func models(paths []string) []string {
 
 // native does what only a window can.
 type native struct {
-	ctx   context.Context // of Wails, set when ready is closed
+	ctx   context.Context // Wails' context, set when ready is closed
 	ready chan struct{}
 }
 

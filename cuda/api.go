@@ -94,7 +94,7 @@ func (a *api) bind(find func(name string) (uintptr, error)) error {
 const (
 	success        = 0
 	outOfMemory    = 2
-	notInitialized = 3 // of calls after an initialisation that found no device
+	notInitialized = 3 // result of calls after an initialisation that found no device
 	noDevice       = 100
 	invalidDevice  = 101 // HIP's initialisation result without a device
 )

@@ -414,7 +414,7 @@ func TestKept(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path   string
-		builds int // of two calls
+		builds int // builds during two calls
 	}{
 		{filepath.Join(dir, "new", "code"), 1}, {"", 2}, {filepath.Join(file, "code"), 2},
 	} {

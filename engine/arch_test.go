@@ -150,7 +150,7 @@ func rowsOf(shape []int) int {
 func TestHyperParameters(t *testing.T) {
 	for _, c := range []struct {
 		make func() *maker
-		key  string // that the error names, or its first part
+		key  string // key that the error names, or its beginning
 		v    any
 	}{
 		{llamaMerged, "rope.scaling.type", "su"},

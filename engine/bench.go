@@ -89,7 +89,7 @@ type bench struct {
 	sequences  int
 	prompts    [][]llm.Token
 	begun      int // sequences that have begun
-	generated  int // by all, once all have begun
+	generated  int // tokens by all sequences, once all have begun
 	start, end time.Time
 }
 

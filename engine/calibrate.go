@@ -104,7 +104,7 @@ type CalibrateOptions struct {
 // CalibrationWork counts what a calibration has computed, without what an earlier
 // run had left.
 type CalibrationWork struct {
-	Tokens int // whose keys were read
+	Tokens int // tokens whose keys were read
 	Runs   int // over a text, to compare predictions
 }
 
@@ -113,7 +113,7 @@ type calibrating struct {
 	*Model
 	CalibrateOptions
 	layers []kv.LayerInfo
-	talk   []llm.Token // that the caches are measured on
+	talk   []llm.Token // text on which the caches are measured
 	input  string      // digest of the tokens
 	failed bool        // a part was not kept, and that is logged
 }

@@ -64,7 +64,7 @@ type embedder struct {
 	claim *claim
 	prog  backend.Program
 	cache *kv.Cache
-	rows  int // of a batch
+	rows  int // rows of a batch
 	batch llm.Batch
 }
 

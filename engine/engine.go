@@ -93,7 +93,7 @@ type Options struct {
 	LoRA []LoRA // adapters of the model, applied together
 
 	MMProj      string      // projector file for pictures; empty: one beside the model; NoProjector: none
-	ImageLimits ImageLimits // of the tokens of a picture, for towers of dynamic size
+	ImageLimits ImageLimits // limits on the tokens of a picture, for vision towers of dynamic size
 	ImageCache  int64       // bytes for the rows of pictures; 0: DefaultImageCache
 
 	Log *slog.Logger // nil: none

@@ -69,7 +69,7 @@ type generation struct {
 	r        *Request
 	tok      *tokenizer.Tokenizer
 	prompt   []llm.Token
-	tiles    []sched.Tile // of pictures in the prompt
+	tiles    []sched.Tile // tiles of pictures in the prompt
 	sampler  *sample.Sampler
 	replay   []llm.Token // tokens in place of sampled ones; nil: none
 	replayed int         // tokens of replay that were used
@@ -79,14 +79,14 @@ type generation struct {
 	top      []sample.Logprob
 	decoder  *tokenizer.Decoder
 	stop     stopper
-	end      string // of the stop strings that which is the template's own
+	end      string // the template's own stop string
 	parts    splitter
 	think    thinkEnd
 	out      queue
 	verify   verifier // used by the reader of out alone
 	tokens   []llm.Token
-	thought  int     // of these, tokens of reasoning
-	sent     int     // of these, tokens behind events
+	thought  int     // reasoning tokens among tokens
+	sent     int     // tokens already sent in events
 	pending  []Token // not yet part of an event
 	text     []byte
 	finish   string

@@ -100,7 +100,7 @@ func TestRealModelOnKernels(t *testing.T) {
 		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
 	}
 	exact := run(kv.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
-	var f16 float64 // that format's own error
+	var f16 float64 // error of f16 itself
 	for _, c := range []struct {
 		want   kv.Want
 		window kv.Window

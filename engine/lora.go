@@ -27,7 +27,7 @@ type adapters struct {
 	files   []*gguf.File
 	list    []namedAdapter
 	ignored []string // tensors that replace norms, which is not done
-	digest  []byte   // of files and scales; nil without adapters
+	digest  []byte   // digest of files and scales; nil without adapters
 }
 
 type namedAdapter struct {

@@ -23,7 +23,7 @@ func HostMemory() int64 {
 // never promise the same bytes twice. The zero value is ready, and nil counts
 // nothing.
 type Memory struct {
-	Ledger Ledger // of the user's processes; nil: only this one counts. Set before use.
+	Ledger Ledger // reservations of all the user's processes; nil: only this one counts. Set before use.
 
 	mu        sync.Mutex
 	claims    []*claim
@@ -50,7 +50,7 @@ const renewal = 5 * time.Second
 // claim is what one program has reserved.
 type claim struct {
 	path    string
-	backend string         // of its device
+	backend string         // backend of the model's device
 	need    backend.Memory // planned, then real
 	loading bool
 	share   float64         // weights in place, from 0 to 1, while loading

@@ -29,7 +29,7 @@ type Model struct {
 	adapters  adapters
 	override  string // chat template in place of the file's own; empty: none
 	chat      func() (*chat.Template, error)
-	templates templates // of requests
+	templates templates // templates of requests
 
 	encoded *model.Encoded // what an encoder made of its text; nil for none
 }
@@ -95,7 +95,7 @@ func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
 	b := graph.NewBuilder()
 	m.adapters.record(b)
 	p, err := b.Finish(m.model.Forward(b, in))
-	if err == nil && !in.Pool && !in.Hidden { // which leave out the output matrix
+	if err == nil && !in.Pool && !in.Hidden { // those leave out the output matrix
 		err = m.adapters.left(b)
 	}
 	return p, err

@@ -33,7 +33,7 @@ type partial struct {
 	Input string    `json:"input"`           // digest of the tokens
 	Read  int       `json:"read"`            // tokens whose keys are in the sums
 	Body  int       `json:"body"`            // bytes of the sums, or of the calibration
-	Sense []float64 `json:"sense,omitempty"` // of the first caches, in the order of measuring
+	Sense []float64 `json:"sense,omitempty"` // sensitivity of the first caches, in the order of measuring
 	body  []byte
 	whole *kv.Calibration // nil while keys are read
 	file  *os.File        // at the saved slot; nil without one

@@ -44,7 +44,7 @@ type pictures struct {
 	budget int64
 
 	mu      sync.Mutex
-	byHash  map[[32]byte]*list.Element // of *seen
+	byHash  map[[32]byte]*list.Element // values are *seen
 	byFile  map[[32]byte]*list.Element
 	recent  list.List // the latest use first
 	bytes   int64

@@ -164,7 +164,7 @@ func readBudget(t *testing.T) map[string]int {
 // two pieces here, since this file is read too.
 var words = []struct {
 	pattern *regexp.Regexp
-	ext     string // of the files it is about; empty for all
+	ext     string // extension of the files to check; empty for all
 	reason  string
 }{
 	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`), "", "finish it, or write it down as an issue"},

@@ -24,7 +24,7 @@ var ErrQuantize = errors.New("quantize")
 // Quantized says what Quantize did.
 type Quantized struct {
 	Types         map[dtype.Type]int // tensors of each type in the new file
-	Changed       int                // of these, tensors that have another type now
+	Changed       int                // tensors whose type changed
 	Before, After int64              // bytes of tensor data
 }
 
@@ -54,10 +54,10 @@ type quantizer struct {
 	ctx      context.Context
 	f        *gguf.File
 	progress func(float64) error
-	tensors  []gguf.Tensor // of the new file, without data
+	tensors  []gguf.Tensor // tensors of the new file, without data
 	done     Quantized
-	elems    int64 // of all matrices that change
-	made     int64 // of these, done
+	elems    int64 // elements of all matrices that change
+	made     int64 // elements done
 }
 
 // choose decides the type of every tensor.
@@ -71,7 +71,7 @@ func (q *quantizer) choose(in, out string) error {
 	order := make([]*gguf.Tensor, len(q.tensors))
 	for i := range q.tensors {
 		order[i] = &q.tensors[i]
-		if t := order[i]; t.Shape[0] > slab { // of a hostile file, which may be a hole on the disk
+		if t := order[i]; t.Shape[0] > slab { // a hostile file may have a hole on the disk
 			return fmt.Errorf("%w: rows of %q have %d values, at most %d are worked on", ErrQuantize, t.Name, t.Shape[0], slab)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 type mix struct {
 	name   string
 	number int        // general.file_type; -1: none is agreed on
-	most   dtype.Type // of most matrices
-	output dtype.Type // of the output matrix, and the embedding if it is that too
+	most   dtype.Type // type of most matrices
+	output dtype.Type // type of the output matrix, and of a tied embedding
 	medium bool       // more bits for some values and some of the last products
 }
 
@@ -62,7 +62,7 @@ type chooser struct {
 	experts int
 	layers  int
 	values  int // matrices that make values
-	value   int // of these, how many went by
+	value   int // value matrices so far
 }
 
 func newChooser(m mix, f *gguf.File) *chooser {

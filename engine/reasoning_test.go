@@ -16,7 +16,7 @@ func TestReasoningIsCounted(t *testing.T) {
 	tags := chat.Tags{Open: "<think>", Close: "</think>"}
 	for _, c := range []struct {
 		open        bool
-		before      string // of the answer, up to the thinking
+		before      string // beginning of the answer, up to the reasoning
 		think, rest string
 	}{
 		{false, "", "", "Paris it is."},

@@ -33,7 +33,7 @@ type Request struct {
 	Fetch func(ctx context.Context, url string) ([]byte, error)
 
 	Sampling    sample.Params // the zero value is greedy
-	MaxTokens   int           // of the answer; 0: until the context is full
+	MaxTokens   int           // most tokens of the answer; 0: until the context is full
 	Stop        []string      // texts that end the answer and are not part of it
 	Grammar     *grammar.Grammar
 	Logprobs    bool   // tell the log-probability of each token
@@ -55,7 +55,7 @@ type Request struct {
 	// what the request asks for. It may be nil.
 	Notice func(text string)
 
-	Budget  *Budget  // of the reasoning of messages; nil: no limit
+	Budget  *Budget  // reasoning budget for messages; nil: no limit
 	Control *Control // may change the answer while it is generated; may be nil
 }
 
@@ -79,7 +79,7 @@ type Event struct {
 	Call        CallDelta
 	Tokens      []Token     // behind this text, where log-probabilities are asked
 	IDs         []llm.Token // behind this text, or reasoning, or call
-	Slot        int         // that reads the prompt
+	Slot        int         // slot that reads the prompt
 	Done, Total int
 	Result      *Result
 }
@@ -122,11 +122,11 @@ type Result struct {
 	Seed       int64
 	Slot       int
 	Prompt     int // tokens of the prompt
-	Cached     int // of these, reused
-	Stored     int // of these, kept in memory or on disk after their slot had held something else
-	FromDisk   int // of these, read from disk
+	Cached     int // prompt tokens that were reused
+	Stored     int // reused tokens that came from memory or disk, not from a slot
+	FromDisk   int // reused tokens that were read from disk
 	Completion int // generated tokens, the one that ended the answer included
-	Reasoning  int // of these, thinking, the tag that ends it included unless it was inserted
+	Reasoning  int // reasoning tokens, including the closing tag unless it was inserted
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration

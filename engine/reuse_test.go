@@ -187,7 +187,7 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	draw := rand.New(rand.NewPCG(seed, 1))
-	if !testAll() { // of the types with an exact window as many as of the others
+	if !testAll() { // as many types with an exact window as without
 		gw := slices.DeleteFunc(slices.Clone(list), func(c combination) bool { return c.k.Window.Newest == 0 })
 		for _, l := range [][]combination{list, gw} {
 			draw.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })

@@ -12,7 +12,7 @@ import (
 // verifier checks a finished answer by the schemas that its grammar does not
 // follow as a whole.
 type verifier struct {
-	form      *grammar.Check // of the text; nil: nothing to check
+	form      *grammar.Check // grammar of the text; nil: nothing to check
 	functions map[string]*chat.Function
 	notices   []string
 	text      strings.Builder

@@ -159,7 +159,7 @@ func TestWindowChunks(t *testing.T) {
 			}
 			want := rows(whole, false)
 			same(t, "in chunks of 70", rows(openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 70), false), want)
-			if !m.rnn { // whose prompt and step paths differ in the last bits
+			if !m.rnn { // their prompt and step paths differ in the last bits
 				same(t, "token by token", rows(whole, true), want)
 			}
 		})

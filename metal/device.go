@@ -48,7 +48,7 @@ func (d *device) MMA() int {
 type buffer struct {
 	d      *device
 	id     mtl.ID
-	offset int64  // of the caller's memory in its first page
+	offset int64  // offset of the caller's memory in its first page
 	size   int64  // what the caller asked for
 	whole  int64  // what it takes
 	data   []byte // the caller's memory, kept

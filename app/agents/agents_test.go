@@ -85,7 +85,7 @@ func (a *agent) session(t *testing.T, path string, o engine.Options, exact int) 
 	s.say = func(r *turn) string {
 		beside := a.beside != "" && strings.Contains(r.text, a.beside)
 		if beside || !strings.Contains(r.text, ask) || !offered.Match(r.body) {
-			return "A title." // of the conversation, or another request beside it
+			return "A title." // a title for the conversation, or another side request
 		}
 		main = append(main, r)
 		return script[min(len(main), len(script))-1]

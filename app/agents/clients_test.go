@@ -13,7 +13,7 @@ import (
 // agent is a coding agent from npm.
 type agent struct {
 	name     string
-	template string                                        // of the model that it talks to
+	template string                                        // template of the model that it talks to
 	tool     string                                        // name of its tool for edits
 	beside   string                                        // text of its requests beside the conversation; may be empty
 	edit     func(note string) []string                    // the model's answers that edit the note

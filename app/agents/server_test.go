@@ -32,7 +32,7 @@ type turn struct {
 	body   []byte
 	prompt []llm.Token
 	answer []llm.Token
-	text   string // of the prompt
+	text   string // text of the prompt
 	status int
 	reply  bytes.Buffer
 	header http.Header

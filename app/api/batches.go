@@ -16,8 +16,8 @@ import (
 const (
 	batchLife     = 24 * time.Hour
 	batchesMost   = 64
-	batchBytes    = 64 << 20 // of requests and results
-	batchRequests = 10000    // of all batches, not answered yet
+	batchBytes    = 64 << 20 // limit on requests and results, in bytes
+	batchRequests = 10000    // limit on unanswered requests of all batches
 )
 
 // batches are Anthropic's message batches, the oldest first. One request is
@@ -38,7 +38,7 @@ type batch struct {
 	pending []anthropic.Batched
 	results bytes.Buffer // JSON lines
 	bytes   int
-	cancel  context.CancelFunc // of the request that is being answered
+	cancel  context.CancelFunc // cancels the request that is being answered
 }
 
 // batchRoutes are the endpoints of message batches.

@@ -54,7 +54,7 @@ func (b *budget) take(ctx context.Context, bytes int64) error {
 	} else { // given meanwhile
 		b.used -= bytes
 	}
-	b.serve() // who waited behind it may fit
+	b.serve() // the next waiter may fit
 	return context.Cause(ctx)
 }
 

@@ -33,7 +33,7 @@ type asked struct {
 	think   *bool
 	tokens  int
 	grammar string
-	params  object // of the function; nil: those of weather
+	params  object // parameters of the function; nil: the parameters of weather
 	strict  bool   // the schemas must hold as a whole
 }
 
@@ -309,7 +309,7 @@ func TestFormsBehindThinking(t *testing.T) {
 					t.Errorf("%s %s %s: content %q beside the call %q, thinking %q", template, name, how, s.text, s.call, s.thinking)
 				}
 			}
-			if name == "ollama" { // which demands no calls
+			if name == "ollama" { // it cannot demand calls
 				continue
 			}
 			for how, s := range v.answer(d, asked{form: personSchema, tools: true, forced: true, tokens: 200}) {

@@ -37,9 +37,9 @@ const (
 // the bodies themselves.
 const (
 	smallBody  = 64 << 10  // up to it a body is always read into values
-	valueBytes = 32 << 20  // of larger ones that are values at the same time
+	valueBytes = 32 << 20  // limit on larger bodies held as values at the same time
 	largeBody  = 1 << 20   // up to it a body is always taken from the network
-	rawBytes   = 128 << 20 // of larger ones that are held at the same time
+	rawBytes   = 128 << 20 // limit on larger bodies held at the same time
 )
 
 // guard decides who may talk to the server.
@@ -325,9 +325,9 @@ type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
-	end     time.Time // of the whole body; zero: none
+	end     time.Time // deadline of the whole body; zero: none
 	begun   time.Time // when its request was taken up
-	readers *readers  // that it belongs to until its end; nil: none
+	readers *readers  // owner until the body ends; nil: none
 
 	mu     sync.Mutex
 	ousted bool // made room for another request

@@ -86,7 +86,7 @@ func TestTypes(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		headers []string
-		status  int // of another type than JSON's
+		status  int // status for types other than JSON
 	}{
 		{"Go", nil, 400},
 		{"curl", []string{"User-Agent", "curl/8.5.0", "Accept", "*/*"}, 400},

@@ -59,12 +59,12 @@ func TestLooseSchemas(t *testing.T) {
 			check("form", asked{form: never, tokens: 40}, "#/properties/a/uniqueItems", "the answer: the document is not valid: /a does not satisfy #/properties/a/uniqueItems")
 			check("valid form", asked{form: sometimes, tokens: 40}, "#/properties/a/not", "")
 			if name == "completion" || name == "generate" || name == "ollama" {
-				continue // which demand no calls
+				continue // they cannot demand calls
 			}
 			check("call", asked{params: never, tools: true, forced: true, tokens: 60}, "#/properties/a/uniqueItems", "the arguments of weather: the document is not valid: /a does not satisfy")
 			check("valid call", asked{params: sometimes, tools: true, forced: true, tokens: 60}, "#/properties/a/not", "")
 			strict := []asked{{params: never, tools: true, forced: true, strict: true, tokens: 60}, {form: never, strict: true, tokens: 60}}
-			if name == "anthropic" { // whose forms are not strict
+			if name == "anthropic" { // its forms are not strict
 				strict = strict[:1]
 			}
 			for _, a := range strict {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	readerGrace = 500 * time.Millisecond // that a body has to itself
+	readerGrace = 500 * time.Millisecond // time before another body may take its place
 	flightWait  = 5 * time.Second        // until another request has ended
 )
 

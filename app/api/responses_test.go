@@ -57,7 +57,7 @@ func TestResponsesTools(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args any
-		want object // of the item
+		want object // expected item
 	}{
 		{"plan", object{"a": 1}, object{"type": "function_call", "name": "plan", "arguments": `{"a":1}`}},
 		{"mcp__files__read", object{"path": "x"}, object{"type": "function_call", "name": "read", "namespace": "mcp__files", "arguments": `{"path":"x"}`}},

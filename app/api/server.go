@@ -63,9 +63,9 @@ type Server struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	flight   chan struct{} // one entry for each request that holds a body
-	readers  readers       // of these, those whose bodies still come
-	raw      budget        // of bytes of large bodies
-	values   budget        // of bytes of bodies read into values
+	readers  readers       // requests whose bodies are still arriving
+	raw      budget        // budget for bytes of large bodies
+	values   budget        // budget for bytes of bodies read into values
 	work     sync.WaitGroup
 	started  time.Time
 	beat     time.Duration // between the heartbeats of a stream
@@ -108,7 +108,7 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 // applied are the settings that take effect at once.
 type applied struct {
 	defaults  wire.Defaults
-	log       bool // of requests
+	log       bool // log requests
 	anthropic anthropic.Options
 }
 
@@ -280,7 +280,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fail sends an error in a dialect's form.
 func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
 	e := s.explain(err)
-	gone := errors.Is(err, context.Canceled) // that client
+	gone := errors.Is(err, context.Canceled) // the client has gone
 	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(quiet)) {
 		s.log.Warn("request failed", "err", err)
 	}

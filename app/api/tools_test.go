@@ -77,7 +77,7 @@ func TestForcedCalls(t *testing.T) {
 	}
 	for _, c := range cases {
 		ask := object{"messages": user("Is it raining in Oslo?"), "tools": tools, "tool_choice": c.choice}
-		if c.what != "named" { // which takes one call of itself: this model does not find an end
+		if c.what != "named" { // named calls end by themselves; this model does not find an end
 			ask["parallel_tool_calls"] = false
 		}
 		choice := at(v.post("/v1/chat/completions", ask), "choices", 0)

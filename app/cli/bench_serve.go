@@ -66,7 +66,7 @@ type besideLoad struct {
 	Prompt  int         `json:"prompt_tokens"`
 	Between percentiles `json:"itl_ms"`
 	Chunks  int         `json:"chunks"`    // steps that read a part of the prompt
-	Alone   int         `json:"alone"`     // of these, steps without a token of the answer
+	Alone   int         `json:"alone"`     // steps without a token of an answer
 	Chunk   float64     `json:"chunk_ms"`  // the longest of these steps
 	Device  float64     `json:"device_ms"` // all of them
 }
@@ -192,7 +192,7 @@ type driver struct {
 	vocab int
 	mu    sync.Mutex
 	seed  int
-	steps []engine.Step // of the device
+	steps []engine.Step // steps of the device
 }
 
 // observe notes a step; it runs on the device's goroutine.

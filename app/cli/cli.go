@@ -71,12 +71,12 @@ type run struct {
 	window func(*run) error                         // opens the window; nil: headless
 	hide   func(secret string)                      // keeps a secret out of the log
 	flags  map[string]bool                          // on the command line, by name
-	memory *engine.Memory                           // of the models that are loaded
+	memory *engine.Memory                           // memory of the models that are loaded
 	drawn  *atomic.Pointer[progressbar.ProgressBar] // the bar on the terminal
 
 	env      config.Env
 	app      config.App                                                        // flags included
-	problems *config.Problems                                                  // of the settings file; nil: none
+	problems *config.Problems                                                  // problems of the settings file; nil: none
 	level    func(level string) error                                          // changes the level of the log
 	logFile  string                                                            // empty: none
 	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil: nobody does

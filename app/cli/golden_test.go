@@ -122,7 +122,7 @@ func (c *kvCase) check(t *testing.T, form string) int {
 	rows := 0
 	for i, check := range c.Check {
 		at, end := i*c.RowBytes, (i+1)*c.RowBytes
-		if check == "exact" && form != "amx3_1" { // whose polar codes may differ, see its README
+		if check == "exact" && form != "amx3_1" { // its polar codes may differ, see its README
 			rows++
 			if !bytes.Equal(got[at:end], want[at:end]) {
 				t.Errorf("%s at %d, row %d: packed bytes differ", form, c.HeadDim, i)

@@ -32,7 +32,7 @@ type host struct {
 // hosting is what a host serves.
 type hosting struct {
 	settings config.Settings
-	engine   engine.Options // of loads; with a page they follow its settings
+	engine   engine.Options // options for loads; with a page they follow its settings
 	library  *hub.Library
 	model    *hub.Model // the only one; nil: the models of the library
 	watch    pool.Watcher

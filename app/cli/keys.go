@@ -32,8 +32,8 @@ var sequences = map[string]action{
 // key is one key, or a text at once.
 type key struct {
 	do   action
-	text string // of keyText
-	cell *cell  // of keyText, in place of text: a pasted one that a word stands for
+	text string // text of keyText
+	cell *cell  // pasted text of keyText, shown as one word, in place of text
 }
 
 // keyboard is what is typed.

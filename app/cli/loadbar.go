@@ -20,7 +20,7 @@ type loadBar struct {
 	bar       *bar
 	measuring bool
 	pace      telemetry.Pace
-	last      time.Time // of a line of the log
+	last      time.Time // time of the last log line
 }
 
 // Between lines about a calibration.

@@ -12,7 +12,7 @@ type view struct {
 	size          func() (width, height int, err error)
 	prompt        string
 	width, height int
-	row           int    // of the cursor, below the first row
+	row           int    // row of the cursor, below the first row
 	drawn         string // what is there, up to the cursor
 	rest          bool   // something is behind it
 }

@@ -31,7 +31,7 @@ type shownPicture struct {
 
 type shownTile struct {
 	Tile   any    `json:"tile"`   // "image", "overview" or [row, column]
-	Shape  [3]int `json:"shape"`  // of the pixels
+	Shape  [3]int `json:"shape"`  // shape of the pixels
 	Grid   [2]int `json:"grid"`   // rows and columns of tokens
 	Tokens int    `json:"tokens"` // rows of the projector
 	NPos   int    `json:"n_pos"`  // positions that the tile takes

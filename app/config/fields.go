@@ -34,8 +34,8 @@ type Field struct {
 	Useless []string `json:"-"` // choices that are accepted and change nothing
 
 	offer string // list of the choices, see Offer
-	form  string // of a text, or of each in a list; see forms
-	index []int  // of the field in Settings
+	form  string // form of a text, or of each text in a list; see forms
+	index []int  // index of the field in Settings
 }
 
 // fields is the table of all settings, read from the tags once.

@@ -69,7 +69,7 @@ type File struct {
 	path string
 
 	mu     sync.RWMutex
-	values map[string]any // by section.key, as TOML holds them; each fits its setting
+	values map[string]any // keyed by section.key, as TOML holds them; each fits its setting
 }
 
 // Open reads the file at path; one that does not exist is empty. A file with

@@ -22,7 +22,7 @@ type Info struct {
 	Embedding  int    `json:"embedding"`
 	Heads      int    `json:"heads"`
 	KVHeads    int    `json:"kv_heads"`
-	HeadDim    int    `json:"head_dim"` // of K; 0: not said
+	HeadDim    int    `json:"head_dim"` // head dimension of K; 0: not said
 	Vocab      int    `json:"vocab"`
 	Template   string `json:"template,omitempty"` // chat template; List leaves it out
 	Licence    string `json:"licence,omitempty"`

@@ -32,7 +32,7 @@ type fakeHub struct {
 	api      func(w http.ResponseWriter, r *http.Request) bool
 	resolve  func(w http.ResponseWriter, r *http.Request) bool
 	blob     func(w http.ResponseWriter, r *http.Request, n int, data []byte) bool
-	ranges   []string // of the requests for bytes, in order
+	ranges   []string // ranges of the requests for bytes, in order
 	cdnToken []string // Authorization of the requests for bytes
 	apiToken []string
 }

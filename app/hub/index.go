@@ -36,7 +36,7 @@ type entry struct {
 	Files   []entryFile `json:"files"`
 	Linked  bool        `json:"linked,omitempty"` // the files lie elsewhere and stay there
 	Added   time.Time   `json:"added"`
-	Profile *Profile    `json:"profile,omitempty"` // of a model that shares the files of another one
+	Profile *Profile    `json:"profile,omitempty"` // profile of a model that shares the files of another one
 
 	found bool // as a file, not in the index
 }

@@ -22,17 +22,17 @@ import (
 // Model is a model of the library.
 type Model struct {
 	Name    string    `json:"name"`
-	Path    string    `json:"path"` // of the first file, absolute
+	Path    string    `json:"path"` // path of the first file, absolute
 	Paths   []string  `json:"paths"`
 	Size    int64     `json:"size"`             // bytes of all files
-	SHA256  string    `json:"sha256,omitempty"` // of the first file; "" where nobody computed it
+	SHA256  string    `json:"sha256,omitempty"` // SHA-256 of the first file; "" where nobody computed it
 	Licence string    `json:"licence,omitempty"`
 	Ref     string    `json:"ref,omitempty"`    // what was pulled
 	Source  string    `json:"source,omitempty"` // owner/repo@commit, or package==version
 	Linked  bool      `json:"linked"`           // lies elsewhere and is never deleted
 	Added   time.Time `json:"added,omitzero"`
 	Error   string    `json:"error,omitempty"`   // why it cannot be used
-	Profile *Profile  `json:"profile,omitempty"` // of a model that shares the files of another one
+	Profile *Profile  `json:"profile,omitempty"` // profile of a model that shares the files of another one
 	Info
 }
 

@@ -33,7 +33,7 @@ type Repo struct {
 
 // RepoModel is one model of a repository: one file, or all parts of a split one.
 type RepoModel struct {
-	Name  string     `json:"name"`  // of the first file
+	Name  string     `json:"name"`  // name of the first file
 	Quant string     `json:"quant"` // as in Q4_K_M; "" where the name does not say
 	Size  int64      `json:"size"`  // bytes of all files
 	Ref   string     `json:"ref"`   // what to pull

@@ -11,7 +11,7 @@ var (
 	ErrBusy     = errors.New("the model is answering")      // it cannot be unloaded
 	ErrStopped  = errors.New("stopped")                     // a load, by StopLoad
 	ErrStopping = errors.New("the server is shutting down") // Close was called
-	ErrFixed    = errors.New("the server has one model")    // which cannot be removed
+	ErrFixed    = errors.New("the server has one model")    // it cannot be removed
 )
 
 // MissingError is about a name that no model has.
@@ -23,7 +23,7 @@ func (e *MissingError) Error() string {
 
 // UnnamedError is about a request that names no model where several could be meant,
 // or none is there.
-type UnnamedError struct{ Names []string } // of some models, the last may be "..."
+type UnnamedError struct{ Names []string } // names of some models; the last may be "..."
 
 func (e *UnnamedError) Error() string {
 	if len(e.Names) == 0 {

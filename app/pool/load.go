@@ -15,7 +15,7 @@ type entry struct {
 	state   State
 	err     error
 	engine  *engine.Engine
-	options engine.Options          // of the last load
+	options engine.Options          // options of the last load
 	change  chan struct{}           // closed when loading or unloading ends
 	cancel  context.CancelCauseFunc // ends the load
 	users   int                     // including the waiters for its load
@@ -23,7 +23,7 @@ type entry struct {
 	used    time.Time               // when the last user left
 	until   time.Time               // when it will be unloaded; zero: never or in use
 	timer   *time.Timer
-	took    time.Duration // of the load
+	took    time.Duration // duration of the load
 	least   int           // tokens that the context of the next load holds at least
 	tried   int           // least of the last load
 	stale   bool          // loaded with options that have changed
@@ -85,7 +85,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.changed()
 	if err != nil {
 		e.state, e.err = Failed, err
-		if p.ctx.Err() == nil && !stopped { // who ends the server or the load knows
+		if p.ctx.Err() == nil && !stopped { // not logged if the caller ended the server or the load
 			p.log.Error("model not loaded", "model", e.info.Name, "err", err)
 		}
 		return

@@ -30,7 +30,7 @@ type Options struct {
 	Model   *hub.Model   // the only model; nil: the models of Library
 	// Engine returns the options of a load, as the settings are at that time.
 	Engine    func() (engine.Options, error)
-	KeepAlive time.Duration // of an idle model; negative: for ever
+	KeepAlive time.Duration // how long an idle model stays loaded; negative: for ever
 	Watch     Watcher
 	// Free returns the bytes that a load in place of the model at path may take, 0
 	// where that is unknown; nil: as the device says.
@@ -60,7 +60,7 @@ type Pool struct {
 	library  *hub.Library
 	preparer preparer
 	adapters adapters
-	reserved engine.Memory // by the loaded models
+	reserved engine.Memory // memory reserved by the loaded models
 	ctx      context.Context
 	stop     context.CancelFunc
 	parting  time.Duration // how long an unload waits for users
@@ -71,7 +71,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	keep    time.Duration
-	entries map[string]*entry // by path
+	entries map[string]*entry // keyed by path
 	fixed   *entry            // the only model, whatever a request names; may be nil
 	closed  bool
 }

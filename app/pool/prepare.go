@@ -16,7 +16,7 @@ type Preparing struct {
 	State  string  // measuring, waiting, done, failed or stopped
 	Share  float64 // from 0 to 1
 	Left   time.Duration
-	Reason error // of a failure
+	Reason error // cause of a failure
 }
 
 // The states of a calibration in the background.
@@ -25,7 +25,7 @@ const (
 	Waiting   = "waiting" // for an answer or a load
 	Prepared  = "done"
 	Unready   = "failed"
-	Stopped   = "stopped" // by a person; the next load begins it again
+	Stopped   = "stopped" // stopped by a person; the next load begins again
 )
 
 // preparer measures what loads have left for later, one model at a time and only

@@ -23,11 +23,11 @@ const (
 // Standing is where a model file stands.
 type Standing struct {
 	State   State
-	Err     error          // of the last load
+	Err     error          // error of the last load
 	Context int            // tokens that the loaded model may hold
 	Bytes   int64          // weights and cache of the loaded model
 	Until   time.Time      // when it will be unloaded; zero: never, or in use
-	Options engine.Options // of the last load
+	Options engine.Options // options of the last load
 	Wanted  bool           // somebody waits for its users to leave
 }
 

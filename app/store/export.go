@@ -30,7 +30,7 @@ const (
 type exportedChat struct {
 	Chat
 	ID       *int64           `json:"id,omitempty"` // hides that of Chat
-	Folder   string           `json:"folder"`       // by name
+	Folder   string           `json:"folder"`       // folder's name
 	Chosen   int64            `json:"chosen"`       // first message of the branch that is shown
 	Messages exportedMessages `json:"messages"`
 }

@@ -243,7 +243,7 @@ func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 	for i := range f.Mapping {
 		at[f.Mapping[i].ID] = i
 	}
-	ids := make([]int64, len(f.Mapping)) // of the messages that are kept
+	ids := make([]int64, len(f.Mapping)) // ids of the messages that are kept
 	kept := make([]Message, len(f.Mapping))
 	var next int64
 	for i := range f.Mapping {

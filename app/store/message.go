@@ -47,8 +47,8 @@ type Attachment struct {
 // Stats are the figures of one answer.
 type Stats struct {
 	PromptTokens int     `json:"prompt_tokens,omitempty"`
-	CachedTokens int     `json:"cached_tokens,omitempty"`  // of the prompt, not computed again
-	ResumedFrom  int     `json:"resumed_tokens,omitempty"` // of those, read from a saved state
+	CachedTokens int     `json:"cached_tokens,omitempty"`  // cached tokens of the prompt, not computed again
+	ResumedFrom  int     `json:"resumed_tokens,omitempty"` // cached tokens that were read from a saved state
 	OutputTokens int     `json:"output_tokens,omitempty"`
 	FirstMS      float64 `json:"first_ms,omitempty"` // to the first token
 	TotalMS      float64 `json:"total_ms,omitempty"`

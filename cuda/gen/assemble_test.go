@@ -143,7 +143,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		image [2]string
-		want  string // of the error; empty: none
+		want  string // expected error; empty: none
 	}{
 		{"attend A=1", [2]string{"ba", ".target sm_75\n0\n90\n"}, ""},
 		{"attend A=1", [2]string{"bb", ".target sm_75\n4\n90\n"}, "attend A=1 spills 4 bytes on sm_86"},

@@ -18,7 +18,7 @@ type attention struct {
 	temper               graph.Temperature
 	gated                bool          // each query head is followed by a gate of its result
 	normsLast            bool          // qNorm and kNorm follow the rotation
-	gate                 *graph.Weight // of the result, one value per head or per column; nil for none
+	gate                 *graph.Weight // gate of the result, one value per head or per column; nil for none
 	gateFunc             graph.Func
 	outNorm              norm    // before the output matrix
 	clamp                float32 // bound of q, k and v; 0 for none

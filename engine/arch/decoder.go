@@ -12,11 +12,11 @@ type decoder struct {
 	embd      *graph.Weight
 	positions *graph.Weight // learned positions, added to the embedding; nil for none
 	embdNorm  norm          // norm after the embedding
-	scale     float32       // of the embedding; 0: 1
+	scale     float32       // scale of the embedding; 0: 1
 	blocks    []block
 	norm      norm
 	output    *graph.Weight
-	bias      *graph.Weight // of the output
+	bias      *graph.Weight // bias of the output
 	logits    float32       // multiplies them; 0: 1
 	softcap   float32       // bounds them; 0: none
 	residuals float32       // multiplies what a block adds; 0: 1

@@ -97,7 +97,7 @@ type latent struct {
 	kvNorm       norm
 	keys, values *graph.Weight // absorbed: one matrix a head
 	expand, o    *graph.Weight // not absorbed: keys and values of all heads
-	gate         *graph.Weight // of the result, one value per head or per column; nil for none
+	gate         *graph.Weight // gate of the result, one value per head or per column; nil for none
 	index        *indexer      // chooses the positions that rows look at; nil for all
 	owns         bool          // the choice is made here, not in an earlier layer
 	sinks        *graph.Weight // one extra logit per head, or nil

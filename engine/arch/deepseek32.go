@@ -90,7 +90,7 @@ type indexer struct {
 	layer       int
 	q, k, score *graph.Weight
 	norm        norm
-	chosen      graph.Value // of the pass that is recorded
+	chosen      graph.Value // choice of the pass that is recorded
 }
 
 // bind binds the indexer of a layer, or hands it that of an earlier layer.

@@ -15,7 +15,7 @@ type experts struct {
 	bgate, bup, bdown *graph.Weight // [rows, experts]
 	f                 graph.Func
 	limit             float32
-	bound             float32                                                  // of f(gate), and of up to both sides; 0 for none
+	bound             float32                                                  // bound of f(gate), and of up on both sides; 0 for none
 	early             bool                                                     // bounds gate itself instead of f(gate)
 	custom            func(g *graph.Builder, gate, up graph.Value) graph.Value // instead of f(gate)·up; nil for that
 	before            bool                                                     // the weights multiply what the experts are given, not what they give

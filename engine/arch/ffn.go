@@ -12,7 +12,7 @@ type ffn struct {
 	bgate, bup, bdown *graph.Weight
 	f                 graph.Func
 	merged            bool
-	bound             float32       // of f(gate), and of up to both sides; 0 for none
+	bound             float32       // bound of f(gate), and of up on both sides; 0 for none
 	early             bool          // bounds gate itself instead of f(gate)
 	downNorm          norm          // before the down matrix
 	scales            *graph.Weight // before the down matrix; nil for none

@@ -41,7 +41,7 @@ type gemma3nLayer struct {
 	routerNorm                      norm
 	left, right                     *graph.Weight
 	laurelNorm                      norm
-	gate, back                      *graph.Weight // of the layer's own embedding
+	gate, back                      *graph.Weight // matrices of the per-layer embedding
 	ownPost                         norm
 }
 

@@ -30,7 +30,7 @@ type gemma4 struct {
 // gemma4Layer is what a block has besides the frame's.
 type gemma4Layer struct {
 	outScale    *graph.Weight
-	gate, back  *graph.Weight // of the layer's own embedding
+	gate, back  *graph.Weight // matrices of the per-layer embedding
 	ownPost     norm
 	experts     *experts // nil: none
 	routerScale *graph.Weight

@@ -73,7 +73,7 @@ func windowPattern(f *model.File, c *model.Config, n, def int) (windowed []bool,
 // limit tokens if it has any.
 type rotary struct {
 	graph.Rope
-	base  float32 // that the frequencies come from
+	base  float32 // base of the frequencies
 	long  []float32
 	limit int
 	axes  []uint8 // coordinates of the pairs, where pictures have any

@@ -11,7 +11,7 @@ type kda struct {
 	layer, heads, dim int
 	eps               float32
 	q, k, v           *graph.Weight
-	conv              [3]*graph.Weight // of q, k and v
+	conv              [3]*graph.Weight // convolutions of q, k and v
 	forget, forget2   *graph.Weight    // the second is nil where the first has full rank
 	gate, gate2       *graph.Weight
 	beta, a, dt       *graph.Weight

@@ -17,7 +17,7 @@ type mamba struct {
 	in, conv, bconv  *graph.Weight
 	x, dt, bdt       *graph.Weight
 	a, skip, out     *graph.Weight
-	dtN, keyN, readN norm // of the step, of what is written and of what is read
+	dtN, keyN, readN norm // norms of the step, of the written and of the read values
 }
 
 // bindMamba binds a layer; norms of the step and of the keys are left to the caller.

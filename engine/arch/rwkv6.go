@@ -16,7 +16,7 @@ func init() {
 type timeMix6 struct {
 	layer, heads, perKV          int
 	mixX, fused                  *graph.Weight
-	mixes                        [5]*graph.Weight // of decay, key, value, receptance and gate, where they are not fused
+	mixes                        [5]*graph.Weight // mixes of decay, key, value, receptance and gate, where they are not fused
 	w1, w2                       *graph.Weight
 	decay, decay1, decay2        *graph.Weight
 	bonus                        *graph.Weight

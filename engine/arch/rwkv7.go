@@ -15,7 +15,7 @@ func init() {
 // 2503.14456.
 type timeMix7 struct {
 	layer, heads           int
-	mix                    *graph.Weight // of receptance, decay, key, value, rate and gate, one after another
+	mix                    *graph.Weight // mix of receptance, decay, key, value, rate and gate, one after another
 	w0, w1, w2             *graph.Weight // decay
 	a0, a1, a2             *graph.Weight // rate
 	v0, v1, v2             *graph.Weight // share of the first layer's values; nil in the first layer

@@ -46,7 +46,7 @@ func Finite(w *graph.Weight, data []byte, first int) error {
 type NotNumbers struct {
 	Layer int    // the first one
 	What  string // "queries", "keys", "values" or "router"
-	Rows  []int  // of the batch, ascending
+	Rows  []int  // rows of the batch, ascending
 }
 
 func (e *NotNumbers) Error() string {

@@ -19,7 +19,7 @@ type CallGrammar struct {
 	GBNF      string
 	Schemas   []RuleSchema
 	Tokens    []RuleToken
-	Functions []Function // that may be called
+	Functions []Function // functions that may be called
 }
 
 // Function is a function that a grammar lets the model call.
@@ -342,7 +342,7 @@ func jsonCall(key string) func(b *grammarBuilder, rule, name string, params *Dic
 type param struct {
 	name     string
 	schema   Value
-	types    map[string]bool // that it allows
+	types    map[string]bool // allowed types
 	text     bool            // takes text and nothing else
 	required bool
 }

@@ -10,7 +10,7 @@ import (
 
 // InputError is a conversation that is wrong in itself.
 type InputError struct {
-	Path string // of the field, such as messages[2].content
+	Path string // path of the field, such as messages[2].content
 	Msg  string
 }
 

@@ -49,7 +49,7 @@ const maxFailed = 256
 type Parser struct {
 	o       ParserOptions
 	schemas map[string]*Dict                 // parameters by function
-	step    func(p *Parser, final bool) bool // of a syntax that is more than markers; nil: none
+	step    func(p *Parser, final bool) bool // reads a syntax that is more than markers; nil without one
 	syntax  view
 	rest    string // not yet decided
 	new     []byte // came after rest

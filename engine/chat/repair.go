@@ -101,7 +101,7 @@ func (p *Parser) likely(s string) (yes, open bool) {
 	markup := s != "" && strings.IndexByte("{[(<`", s[0]) >= 0
 	name, at := p.offeredIn(s)
 	if name == "" {
-		const longest = 40 // of what stands in front of a name
+		const longest = 40 // longest prefix of a name
 		return false, markup || len(s) < longest && !strings.ContainsAny(s, " \t\n")
 	}
 	return markup || before(s[:at-len(name)]) == "", false

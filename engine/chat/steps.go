@@ -278,7 +278,7 @@ func (p *Parser) offered(calls []Call) bool {
 // heldCalls are whole calls inside reasoning that text opened. They count only
 // if the answer ends behind them, else they are mentions.
 type heldCalls struct {
-	text   string // of the reasoning
+	text   string // text of the reasoning
 	closed bool   // the reasoning ended behind it
 	calls  []Call
 }
@@ -344,7 +344,7 @@ func (p *Parser) salvage(s string) []Call {
 		return nil // it is wrong, not short
 	}
 	var open []byte        // what closes the brackets that are open
-	const most = len(`{[`) // of them, around a whole call
+	const most = len(`{[`) // most brackets around a whole call
 	end, closers := 0, ""
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -25,8 +25,8 @@ func init() {
 // an end. The channel says what a body is.
 type harmonyState struct {
 	mode    harmonyMode
-	kind    DeltaKind // of the body; CallArgs for a call
-	name    string    // of the function called
+	kind    DeltaKind // kind of the body; CallArgs for a call
+	name    string    // name of the function called
 	scanned int       // bytes of a call's body that hold no marker
 }
 

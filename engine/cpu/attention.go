@@ -19,7 +19,7 @@ type attention struct {
 	out        graph.Value
 	cache      *layerCache
 	sinkLogits []float32
-	bias       *bias // of the scores; nil for none
+	bias       *bias // bias of the scores; nil for none
 	cuts       cuts
 	group      int         // query heads per KV head
 	block      int         // rows whose queries are processed together

@@ -32,7 +32,7 @@ type attnRig struct {
 	cells          int
 	seqs           int // 0: 4
 	layers         int // each asks with what the one before gave; 0: 1
-	rows           int // of a batch
+	rows           int // rows of a batch
 	sparseV        float32
 	options        backend.Options
 	shuffle        uint64

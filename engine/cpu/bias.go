@@ -8,8 +8,8 @@ import (
 
 // bias is what attention adds to scores for the distance between query and key.
 type bias struct {
-	slopes []float32   // by head; nil for none
-	values [][]float32 // by head and distance, of keys from -reach to +reach behind; nil for none
+	slopes []float32   // indexed by head; nil for none
+	values [][]float32 // indexed by head and distance, of keys from -reach to +reach behind; nil for none
 	reach  int
 }
 

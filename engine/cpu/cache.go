@@ -11,7 +11,7 @@ import (
 
 // cache is the memory of all layers' cells.
 type cache struct {
-	layers  []*layerCache // by layer number; nil for a layer without a cache
+	layers  []*layerCache // indexed by layer number; nil for a layer without a cache
 	groups  [][]*layerCache
 	passing [2]memory // exact pages that a chunk leaves behind, by side; shared by all layers
 	mem     memory    // memory of all stores

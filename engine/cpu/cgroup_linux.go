@@ -47,7 +47,7 @@ func groupMemory(root, membership string) (limit, free int64) {
 // groupFiles are the files of a control group that say what memory it has.
 type groupFiles struct {
 	limit, usage string
-	prefix       string // of the entries of memory.stat that count groups below too
+	prefix       string // prefix of the entries of memory.stat that count groups below too
 	root         string
 }
 

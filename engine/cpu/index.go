@@ -11,7 +11,7 @@ type index struct {
 	*attention
 	weights graph.Value
 	top     int
-	scores  [][]float32 // of all positions, by worker
+	scores  [][]float32 // scores of all positions, by worker
 	lists   [][]int32   // the positions themselves, by worker
 }
 

@@ -26,7 +26,7 @@ type pool struct {
 	epoch   atomic.Uint32
 	closed  atomic.Bool
 	failed  atomic.Pointer[error]           // first error of the current run
-	ctx     atomic.Pointer[context.Context] // that may end the current run early; nil for none
+	ctx     atomic.Pointer[context.Context] // context that may end the current run early; nil for none
 	at      atomic.Int32                    // stage of the current run
 	sleep   []parking
 	done    sync.WaitGroup

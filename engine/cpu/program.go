@@ -39,7 +39,7 @@ type program struct {
 	// The current batch.
 	b     *llm.Batch
 	span  []int32     // span of each row
-	skips []attnCount // by layer and worker
+	skips []attnCount // indexed by layer and worker
 
 	strays strays
 	self   *selfMemory // of SelfAttend; nil: the plan has none

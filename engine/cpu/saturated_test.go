@@ -72,7 +72,7 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 				x := r.table[int(tok)*r.width()+at+h*l.HeadDim:][:l.HeadDim]
 				for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 					form := l.Form(tier)
-					last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
+					last := pos | (kv.PageCells - 1) // last position of its page, which waits while a row may see it exactly
 					waits := tier == kv.Packed && l.PackedByPage() && last > len(tokens)-y.Exact.Newest
 					if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 						continue

@@ -40,7 +40,7 @@ type baseHeader struct {
 	Name    string   `json:"name"`
 	Vocab   int      `json:"vocab"`
 	Context int      `json:"context"`
-	Every   int      `json:"every,omitempty"` // of how many predictions one is kept; 0: all are
+	Every   int      `json:"every,omitempty"` // one in this many predictions is kept; 0: all
 	Chunks  []string `json:"chunks"`          // what tokens each is of, as hashChunk says it
 	TypeK   string   `json:"type_k"`
 	TypeV   string   `json:"type_v"`

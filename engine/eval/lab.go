@@ -51,14 +51,14 @@ type Cell struct {
 	Arith   *ArithResult  `json:"arith,omitempty"`
 	Turns   *TurnsResult  `json:"turns,omitempty"`
 	Speed   *SpeedResult  `json:"speed,omitempty"`
-	Choices []Choice      `json:"choices,omitempty"` // of the base, for agreement
+	Choices []Choice      `json:"choices,omitempty"` // choices of the base, for agreement
 }
 
 // Progress is how far a lab is.
 type Progress struct {
 	Task  Task
 	Pair  kv.Pair
-	Share float64       // of everything, from 0 to 1
+	Share float64       // share of everything, from 0 to 1
 	Left  time.Duration // about; 0 while nothing is known
 }
 

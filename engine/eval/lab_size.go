@@ -8,18 +8,18 @@ import (
 type Size struct {
 	Window      int // tokens of a chunk of text
 	Chunks      int
-	Every       int   // of how many predictions one is compared; 0: all are
+	Every       int   // one in this many predictions is compared; 0: all
 	Agree       int   // tokens fed one at a time
 	AgreeBehind int   // tokens read before them
-	Distances   []int // of copied texts, in tokens
+	Distances   []int // distances of copied texts, in tokens
 	CopyItems   int
-	Lengths     []int // of haystacks, in tokens
+	Lengths     []int // lengths of haystacks, in tokens
 	Depths      []float64
 	Shared      bool // the facts of all depths in one text only, not in one each too
 	Trials      int
 	Sums        int
 	SumDepths   []int // tokens of text before the sums
-	Runs        int   // of a sum that has to be the same each time
+	Runs        int   // repetitions of a sum whose answer must not change
 	Turns       int
 	TurnTokens  int
 	SpeedDepths []int

@@ -189,7 +189,7 @@ func TestLabUnable(t *testing.T) {
 	}
 	for _, c := range cells {
 		measured := c.Copy != nil || c.Needle != nil || c.Arith != nil
-		want := c.K == "f16" || c.Task == eval.TaskArith // whose repetitions count for every model
+		want := c.K == "f16" || c.Task == eval.TaskArith // its repetitions count for every model
 		if measured != want || !strings.Contains(c.Note, "under the floor") {
 			t.Errorf("%s of %s: measured %v, want %v; note %q", c.Task, c.K, measured, want, c.Note)
 		}

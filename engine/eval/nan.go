@@ -23,9 +23,9 @@ const (
 // NaN says where logits stopped being numbers.
 type NaN struct {
 	Chunk  int
-	Tokens []llm.Token // of the chunk
+	Tokens []llm.Token // tokens of the chunk
 	Pos    int         // first position with NaN or infinite logits or keys
-	Layer  int         // that made it; negative: not known
+	Layer  int         // layer that made the NaN; negative: unknown
 	Rows   bool        // the fault is in keys or values; the logits are finite
 	source int         // the layer whose keys or values they are
 	TypeK  string

@@ -29,7 +29,7 @@ type TurnsResult struct {
 	Repeated  float64   `json:"repeated"`  // share of 8-grams of the answers that were there before in the same answer
 	Agreement float64   `json:"agreement"` // mean over turns of the share of an answer that begins as f16's
 	Stderr    float64   `json:"stderr"`
-	Turns     []float64 `json:"turns"` // that share, turn by turn, each behind f16's own answers
+	Turns     []float64 `json:"turns"` // share of each turn, each after f16's own answers
 	Tokens    int       `json:"tokens"`
 	Note      string    `json:"note,omitempty"`
 	TypeK     string    `json:"type_k"`

@@ -57,8 +57,8 @@ func Home() (string, error) {
 type Model struct {
 	Name    string // name for users, such as "demo"
 	File    string // file name in the model folder
-	SHA256  string // of the file, in hex
-	Size    int64  // of the file, in bytes
+	SHA256  string // SHA-256 of the file, in hex
+	Size    int64  // size of the file, in bytes
 	Licence string // SPDX identifier, or the name that its publisher gives
 	Repo    string // the same file on the Hugging Face hub: owner/repo
 	HubFile string // and its name there

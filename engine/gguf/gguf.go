@@ -44,7 +44,7 @@ var (
 // Its methods may be called from several goroutines, Close excepted.
 type File struct {
 	Version uint32    // 2 or 3
-	KV      *Metadata // of the first part
+	KV      *Metadata // metadata of the first part
 	Tensors []Tensor  // in file order, part after part
 
 	parts    []part

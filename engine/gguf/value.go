@@ -32,7 +32,7 @@ const (
 
 var kinds = [...]struct {
 	name  string
-	bytes int // of a value; 0 for strings and arrays
+	bytes int // bytes of a value; 0 for strings and arrays
 }{
 	Uint8: {"uint8", 1}, Int8: {"int8", 1}, Uint16: {"uint16", 2}, Int16: {"int16", 2},
 	Uint32: {"uint32", 4}, Int32: {"int32", 4}, Float32: {"float32", 4}, Bool: {"bool", 1},
@@ -53,7 +53,7 @@ func (k Kind) integer() bool { return k <= Int32 || k == Uint64 || k == Int64 }
 // Value is one metadata value: a scalar, a string or an array. It aliases the
 // file and is gone after Close.
 type Value struct {
-	Kind    Kind // of the value, or of the array's elements
+	Kind    Kind // kind of the value, or of the array's elements
 	IsArray bool
 	n       int
 	raw     []byte // the elements as they lie in the file; a scalar string without its length

@@ -9,9 +9,9 @@ import (
 // cache is the memory of all layers' cells. A page holds the cells of one KV
 // head after the other, as encoded bytes.
 type cache struct {
-	layers []*layerCache // by layer number; nil for a layer without a cache
+	layers []*layerCache // indexed by layer number; nil for a layer without a cache
 	groups [][]*layerCache
-	beside [2]Buffer // of K and V: pinned rows, exact pages, and exact pages that layers share
+	beside [2]Buffer // for K and V: pinned rows, exact pages, and exact pages that layers share
 	cells  []byte    // cells of one KV head while they are copied
 }
 

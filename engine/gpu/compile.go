@@ -16,7 +16,7 @@ type compiler struct {
 	p       *program
 	hazards hazards
 	fused   []bool             // nodes computed by the launch of an earlier node
-	attends map[int]*attention // by node
+	attends map[int]*attention // keyed by node
 	room    attendMemory
 }
 

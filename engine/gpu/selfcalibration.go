@@ -11,7 +11,7 @@ import (
 // selfCalibration is the key calibration of each conversation in a layer, measured on the
 // host, and the resulting channels on the device: [sequence][KV head][value].
 type selfCalibration struct {
-	list       []kv.SelfCalibration // by sequence and KV head
+	list       []kv.SelfCalibration // indexed by sequence and KV head
 	mean, gain place
 	heads, dim int
 }

@@ -21,7 +21,7 @@ import (
 type twinCase struct {
 	k, v      string
 	dim       int
-	window    int // of every other layer, 0: none
+	window    int // window of every other layer, 0: none
 	exact     kv.Window
 	mla       bool
 	channels  bool // calibrated

@@ -67,7 +67,7 @@ type checking struct {
 type seen struct {
 	members map[string]bool
 	items   map[int]bool
-	all     bool // of the items
+	all     bool // all items are checked
 }
 
 func (s *seen) add(o seen) {

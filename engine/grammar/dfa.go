@@ -9,7 +9,7 @@ import (
 // dfa is a deterministic automaton over code points; state 0 is the start. From
 // each state that trim leaves an end can be reached.
 type dfa struct {
-	edges [][]dfaEdge // of each state, in order, not overlapping
+	edges [][]dfaEdge // edges of each state, in order, not overlapping
 	final []bool
 }
 

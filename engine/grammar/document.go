@@ -16,7 +16,7 @@ import (
 const (
 	maxSchema   = 1 << 20 // bytes
 	maxDepth    = 64
-	maxExponent = 400 // of a number
+	maxExponent = 400 // largest exponent of a number
 	maxNumber   = 400 // digits of a number
 )
 
@@ -37,7 +37,7 @@ var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an arr
 type value struct {
 	kind  kind
 	yes   bool
-	text  string // of a string; of a number, as written
+	text  string // text of a string; of a number, as written
 	num   *big.Rat
 	items []*value
 	keys  []string

@@ -27,7 +27,7 @@ type expr struct {
 	lit      []byte
 	set      []span
 	subs     []*expr
-	min, max int // of opRepeat; max -1: no limit
+	min, max int // bounds of opRepeat; max -1: no limit
 	id       int // rule of opRef, token of opTokenID
 	auto     *auto
 }

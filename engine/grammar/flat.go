@@ -34,12 +34,12 @@ type flat struct {
 	typed bool    // a "type" said so
 	hints typeSet // types that keywords are about
 	enum  []*value
-	keys  map[string]bool // of enum
+	keys  map[string]bool // keys of enum
 	fixed bool            // enum is a restriction
 	all   conj            // what went into it, to check values against
 
 	num      numbers
-	min, max int // of a string's length; max -1: none
+	min, max int // bounds of a string's length; max -1: none
 	patterns []string
 	formats  []string
 

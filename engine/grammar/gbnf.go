@@ -10,7 +10,7 @@ const (
 	maxText   = 1 << 20 // bytes
 	maxNest   = 200     // groups inside groups
 	maxRules  = 20_000
-	maxRepeat = 1 << 24 // of {m,n}
+	maxRepeat = 1 << 24 // largest bound in {m,n}
 )
 
 // ParseGBNF reads a grammar in llama.cpp's notation. The rule named root is

@@ -9,8 +9,8 @@ import (
 // object's keys. Notes are interned.
 type note struct {
 	up   *note // the text without its last byte; the set without its newest key
-	key  *note // of a set: the newest key
-	char byte  // of a text: the last byte
+	key  *note // key of a set: the newest key
+	char byte  // character of a text: the last byte
 	size int32
 	id   uint32
 }
@@ -52,7 +52,7 @@ type frame struct {
 	items []item
 	plain bool    // no item has a note
 	key   bool    // all items are in a key and know its text
-	next  []*move // by class of the byte, where they are known
+	next  []*move // indexed by class of the byte, where they are known
 	open  *move   // what the items lead to before any byte
 	bare  *frame  // the frame without notes
 	alone *stacks // the stack of this frame only
@@ -80,7 +80,7 @@ type stacks struct {
 	id    uint32
 	tops  []top
 	empty bool      // the empty stack is one of them
-	next  []*stacks // by class of the byte, where they are known
+	next  []*stacks // indexed by class of the byte, where they are known
 	pop   *stacks   // what continues when the frame above ends, without notes
 	mask  *bitset   // allowed tokens
 	chain *stacks   // others with the same hash
@@ -94,10 +94,10 @@ type top struct {
 // Budgets. Work counts items that were looked at or kept, and walked nodes of the
 // trie by the walkUnit, so that it bounds the memory of one call too.
 const (
-	maxItems  = 1 << 15  // of one set of stacks
-	maxWork   = 1 << 23  // of one call
+	maxItems  = 1 << 15  // most items of one set of stacks
+	maxWork   = 1 << 23  // work limit of one call
 	maxStacks = 1 << 17  // interned ones, before they are forgotten
-	maxBytes  = 64 << 20 // of masks and stacks, before they are forgotten
+	maxBytes  = 64 << 20 // most bytes of masks and stacks, before they are forgotten
 	walkUnit  = 16
 )
 
@@ -108,7 +108,7 @@ type machine struct {
 	toks    *Tokens
 	class   [256]uint8
 	rep     []byte   // one byte of each class
-	start   []*frame // of each rule: where it starts, in a mask's walk
+	start   []*frame // start of each rule in a mask's walk
 	live    []*frame // and in Accept, where they differ
 	bottom  *stacks  // the empty stack alone
 	dead    *stacks  // no stack
@@ -122,7 +122,7 @@ type machine struct {
 	work    int
 	over    bool // a budget ran out: results are no good
 	scratch scratch
-	walk    []*stacks // of walk
+	walk    []*stacks // scratch of walk
 	bits    Bitmask
 	part    Bitmask
 }

@@ -111,7 +111,7 @@ func (b *nfaBuilder) findInline() {
 // completed. A root that never ends is an error.
 func (b *nfaBuilder) prune() error {
 	type use struct{ from, to int32 }
-	back := make([][]int32, len(b.states)) // by edges other than calls
+	back := make([][]int32, len(b.states)) // predecessors by edges other than calls
 	calls := make([][]use, len(b.rules))
 	after := make([][]int32, len(b.states)) // rules called on the way to a state
 	for i, s := range b.states {

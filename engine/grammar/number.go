@@ -179,7 +179,7 @@ type place struct {
 	length     int // digits before the point; 0 where that is no longer told apart
 	at         int // digits still to come before the point, or minus those behind it
 	low, high  bool
-	rest       int64 // of the digits so far, zeros behind them, by the step
+	rest       int64 // remainder of the digits so far, padded with zeros, modulo the step
 	pointsOnly bool  // the point came last
 }
 

@@ -10,10 +10,10 @@ import (
 // document is a whole schema, in which references are looked up.
 type document struct {
 	root  *value
-	bases map[*value]*url.URL // of each schema: what its references start from
+	bases map[*value]*url.URL // bases of each schema: what its references start from
 	parts map[string]raw      // schemas with an identifier or anchor, by their address
 	many  bool                // parts of it have identifiers of their own
-	old   bool                // of draft 7 or before: nothing counts beside $ref
+	old   bool                // draft 7 or older: keys next to $ref do not count
 }
 
 func newDocument(root *value) *document {
@@ -52,7 +52,7 @@ func (d *document) visit(r raw, base *url.URL) {
 				bare := *to
 				bare.Fragment = ""
 				switch {
-				case anchor != "": // of draft 7
+				case anchor != "": // draft 7
 					d.parts[to.String()] = r
 				default:
 					d.many = d.many || r.path != "#"
@@ -128,7 +128,7 @@ func (d *document) resolve(r raw) (raw, error) {
 	target.Fragment, target.RawFragment = "", ""
 	whole, ok := d.parts[target.String()]
 	if !ok && strings.HasPrefix(at.v.text, "#") {
-		whole, ok = raw{d.root, "#"}, true // of a part that is the root of its own
+		whole, ok = raw{d.root, "#"}, true // a part that is its own root
 	}
 	if !ok {
 		return raw{}, fault(at.path, "%q is outside the schema", at.v.text)

@@ -91,7 +91,7 @@ type schemaBuilder struct {
 	b       *Builder
 	name    string
 	doc     *document
-	rules   map[string]int // by the paths of a conj
+	rules   map[string]int // keyed by the paths of a conj
 	dfas    map[string]*dfa
 	regexes map[string]*expr
 	flats   map[*value][]*flat

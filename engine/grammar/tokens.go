@@ -41,8 +41,8 @@ type Tokens struct {
 	text    [][]byte        // path of each token, nil for one that is never allowed
 	control map[string]bool // names of control tokens
 
-	char  []byte      // of each node
-	depth []uint16    // of each node, 0 below the root
+	char  []byte      // character of each node
+	depth []uint16    // depth of each node, 0 below the root
 	skip  []int32     // first node after a node's subtree
 	tall  []uint16    // bytes of the longest token in a node's subtree
 	long  []llm.Token // all tokens of the trie, the longest first

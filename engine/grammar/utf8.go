@@ -15,7 +15,7 @@ func (b *nfaBuilder) class(set []span, to int32) int32 {
 // runes adds the bytes of the code points lo to hi, splitting the range until
 // each part is one range a byte.
 func (b *nfaBuilder) runes(from int32, lo, hi rune, to int32) {
-	for _, last := range [...]rune{0x7f, 0x7ff, 0xffff} { // of 1, 2 and 3 bytes
+	for _, last := range [...]rune{0x7f, 0x7ff, 0xffff} { // last runes of 1, 2 and 3 bytes
 		if lo <= last && hi > last {
 			b.runes(from, lo, last, to)
 			b.runes(from, last+1, hi, to)
@@ -63,7 +63,7 @@ func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 // e.subs[0] where one of the markers ends: the automaton of Aho and Corasick. Its bytes are free.
 func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	type node struct {
-		next [256]int32 // of the trie, and then of the automaton; -1: none
+		next [256]int32 // next node, in the trie and later in the automaton; -1: none
 		hit  bool
 		fail int32
 	}

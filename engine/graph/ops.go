@@ -84,7 +84,7 @@ type (
 		Freqs          []float32
 		Scale          float32
 		Adjacent       bool    // pairs (2i, 2i+1) rather than (i, i+n/2)
-		Axes           []uint8 // by pair: time, row or column of the token; nil for the position
+		Axes           []uint8 // coordinate for each pair: time, row or column of the token; nil for the position
 	}
 
 	// Temperature multiplies by 1 + Scale·ln(1 + ⌊(position+Offset)/Every⌋), so

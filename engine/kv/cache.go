@@ -41,7 +41,7 @@ type Options struct {
 type Cache struct {
 	layout *Layout
 	pools  []pool
-	exact  []exactPool // of each pool
+	exact  []exactPool // exact pages of each pool
 	filled bool        // since the last Extend
 	seqs   []sequence
 	states states

@@ -81,7 +81,7 @@ func exact(s Settings, newest, pinned int) Settings {
 type twin struct {
 	c      *Cache
 	m      *memory
-	values [][]uint32 // by sequence and position
+	values [][]uint32 // indexed by sequence and position
 	next   uint32
 	b      llm.Batch
 }

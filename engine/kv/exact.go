@@ -14,7 +14,7 @@ type exactPool struct {
 	free           []int32 // a stack
 	passing        int     // pages beyond those, for one batch
 	packedByPage   bool    // pages are packed from them
-	selfCalibrated bool    // by what each conversation measures on its first rows
+	selfCalibrated bool    // conversations calibrate their own keys
 	steps          int     // in which a page is packed
 	packed         []int32 // steps done, by packed page
 }

@@ -12,7 +12,7 @@ type memory struct {
 	layout *Layout
 	rows   [][2][3][]byte // [layer][side][tier] of all cells
 	states [][]byte       // [layer] of all slots
-	copies int            // of packed cells
+	copies int            // copies of packed cells
 }
 
 func newMemory(l *Layout) *memory {

@@ -6,7 +6,7 @@ import "math"
 // and queries at position 0, from which those over any positions follow.
 // Products are of the two columns of a RoPE pair, at the index of the first.
 type Moments struct {
-	Mean, Var, Cross  []float32 // of the keys; squares and products are around the mean
+	Mean, Var, Cross  []float32 // moments of the keys; squares and products are around the mean
 	Query, QueryCross []float32 // squares and products of the queries
 }
 

@@ -14,7 +14,7 @@ import (
 // pieces are the pages and points of a text, as a store would have them.
 type pieces struct {
 	values []uint32
-	pages  []map[int][]byte // by page, by group
+	pages  []map[int][]byte // keyed by page, by group
 	points map[int][]byte
 }
 

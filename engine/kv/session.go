@@ -40,7 +40,7 @@ type sessionGroup struct {
 	Pinned   int   `json:"sinks"`  // pinned rows
 	From     int   `json:"from"`   // first position whose row is there
 	Exact    []int `json:"exact"`  // pages whose exact rows are there, ascending
-	Unpacked int   `json:"late"`   // of these the last, whose packed rows are not there in types that are packed by page
+	Unpacked int   `json:"late"`   // last exact pages, whose packed rows do not exist in types packed by page
 }
 
 type sessionLayer struct {
@@ -60,7 +60,7 @@ type sessionSide struct {
 	Padded  int    `json:"padded"`
 	Row     int    `json:"row"` // bytes of a token, read back from the memory
 
-	ExactForm  string `json:"exact_form"` // of exact pages; empty: none
+	ExactForm  string `json:"exact_form"` // form of exact pages; empty: none
 	ExactRow   int    `json:"exact_row"`
 	PinnedForm string `json:"sink_form"`
 	PinnedRow  int    `json:"sink_row"`

@@ -22,7 +22,7 @@ type File struct {
 	gguf   *gguf.File
 	arch   string
 	blocks int             // block_count, once it was read
-	trunk  int             // of these, blocks that do not only predict further tokens
+	trunk  int             // blocks that do more than predict further tokens
 	used   map[string]bool // tensors that were bound
 	err    error
 }

@@ -48,7 +48,7 @@ type disk struct {
 	warned bool
 	looked int64 // bytes written since the last look at what is free
 	chunks []*chunk
-	active *chunk // of chunks; nil: none yet
+	active *chunk // chunk that is being filled; nil: none yet
 	last   uint64 // number of the newest chunk
 	most   int64  // bytes of a chunk
 	stale  bool   // the manifest does not have what was written since

@@ -19,7 +19,7 @@ var ErrBusy = errors.New("another process uses the folder")
 
 // Chains is what a store has of the texts of one model, cache and key.
 type Chains struct {
-	Name       string // of the root, which says nothing to those without the secret
+	Name       string // name of the root, which says nothing to those without the secret
 	Pages      int
 	PageBytes  int64
 	Points     int

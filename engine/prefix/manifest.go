@@ -13,7 +13,7 @@ const manifestMagic = "gwpm\x01\r\n\x00"
 // manifest lists the chunks of a folder, and when records were used last.
 type manifest struct {
 	chunks []uint64
-	used   map[[8]byte]int64 // by the beginning of the key
+	used   map[[8]byte]int64 // keyed by the beginning of the key
 }
 
 // readManifest reads the list; it is empty where the file is missing or damaged.

@@ -28,11 +28,11 @@ var errRecord = errors.New("prefix: this is not a record")
 type header struct {
 	key, parent Key
 	before      int
-	count       int // of tokens
+	count       int // count of tokens
 	tokens      []llm.Token
 	point       bool
 	part        int
-	size        int // of the data
+	size        int // size of the data
 	made        int64
 }
 

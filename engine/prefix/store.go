@@ -29,12 +29,12 @@ type Options struct {
 
 // Record is something to keep.
 type Record struct {
-	Key    Key // of the page or point: Next or PointKey of the others
+	Key    Key // key of the page or point: Next or PointKey of the others
 	Parent Key // the page before it, or the root
 	Before int // pages before it
 	Tokens []llm.Token
 	Point  bool
-	Part   int // of a page
+	Part   int // index of the part in a page
 	Data   []byte
 }
 
@@ -65,8 +65,8 @@ type node struct {
 	before      int
 	tokens      []llm.Token
 	point       bool
-	parts       []*blob // by part; nil where there is none
-	points      []*node // that hang on this page
+	parts       []*blob // indexed by part; nil if missing
+	points      []*node // points of this page
 	kids        int     // pages and points that hang on this one
 	used        int64   // clock of its last use
 	in          [2]residence
@@ -167,7 +167,7 @@ func (s *Store) tick() int64 {
 	return s.clock
 }
 
-// Has reports whether a part of a page, or a point, is there.
+// Has reports whether a index of the part in a page, or a point, is there.
 func (s *Store) Has(key Key, part int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import "math"
 // formK is what the K formats differ in: a value is d·s·q - dmin·m, s and m
 // shared by a group.
 type formK struct {
-	bytes    int     // of a block
+	bytes    int     // bytes of a block
 	group    int     // values that share s and m
 	lo, hi   float64 // codes q
 	slo, shi float64 // s; m runs from 0 to shi
@@ -25,7 +25,7 @@ type params struct {
 	s, m    [16]float64
 }
 
-const roundsK = 3 // of choosing s, m and q again and fitting d and dmin to them
+const roundsK = 3 // rounds of choosing s, m and q and fitting d and dmin
 
 // encode codes src block by block; put stores a block.
 func (f *formK) encode(dst []byte, src, importance []float32, put func(dst []byte, b *superblock)) {

@@ -55,7 +55,7 @@ type Params struct {
 	XTCProbability float64 // chance that a draw drops the top choices; 0: off
 	XTCThreshold   float64 // what counts as a top choice; 0: 0.1, above 0.5: off
 
-	Seed      int64                 // of the draws; -1: another each time, see Sampler.Seed
+	Seed      int64                 // seed of the draws; -1: a new one each time, see Sampler.Seed
 	LogitBias map[llm.Token]float64 // added to a logit; -Inf bans the token
 }
 

@@ -19,7 +19,7 @@ type Sampler struct {
 	seed  int64
 
 	bias      []change
-	changes   []change // of the row at hand
+	changes   []change // changes of the row at hand
 	penalised bool
 	seen      counts // the newest RepeatLastN tokens
 

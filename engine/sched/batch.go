@@ -23,7 +23,7 @@ type chunk struct {
 // room is what is left of a step.
 type room struct {
 	rows, outputs int
-	bounded       bool    // by time
+	bounded       bool    // the batch is bounded by time
 	time          float64 // seconds for prompts
 	reads         bool    // a prompt has rows in the step
 }

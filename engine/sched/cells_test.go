@@ -61,7 +61,7 @@ func TestReuseWindow(t *testing.T) {
 func TestCellsRunOut(t *testing.T) {
 	const n = 200
 	s, f := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 2})
-	var order []int // of the ends, which come from the loop's goroutine
+	var order []int // order in which jobs end, on the loop's goroutine
 	jobs, all := make([]sched.Job, 4), make([]<-chan result, 4)
 	for i := range jobs {
 		jobs[i] = sched.Job{Prompt: text(uint64(i), 60), Slot: -1}

@@ -25,9 +25,9 @@ const vocab = 97
 // a row sees. A wrong page, a stale cell or a foreign one changes the answer.
 type fake struct {
 	layout *kv.Layout
-	mem    map[int]*[2][3][]byte // by layer, K and V, tier
+	mem    map[int]*[2][3][]byte // keyed by layer, K and V, tier
 	strict bool                  // cells hold their position, which is checked
-	delay  time.Duration         // of a step
+	delay  time.Duration         // delay of a step
 	rotary []kv.Rotary           // keys are turned vectors; nil: they hold token and position
 
 	pages, exact []int32 // tables of the last batch's first span in group 0
@@ -43,7 +43,7 @@ type tiny struct {
 	seqs    int
 	context int
 	rows    int
-	window  int       // of the second layer; 0: none
+	window  int       // window of the second layer; 0: none
 	exact   kv.Window // zero: what the types want
 	shift   bool
 	rotary  []kv.Rotary // keys are turned by their position

@@ -20,7 +20,7 @@ const linkPart = prefix.MaxParts - 1
 // chain is what is known of a slot's text in the store.
 type chain struct {
 	root  prefix.Key
-	keys  []prefix.Key // of the whole pages of its tokens, as far as they were needed
+	keys  []prefix.Key // keys of the whole pages of its tokens, as far as they were needed
 	pages int          // the first ones, of which the store had all parts
 	dirty bool         // the slot has something that may not be in the store
 }

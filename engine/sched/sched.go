@@ -93,9 +93,9 @@ type Job struct {
 type Stats struct {
 	Slot      int
 	Prompt    int // tokens of the prompt
-	Cached    int // of these, not read again
-	Stored    int // of these, taken from the store of prefixes
-	FromDisk  int // of these, whose pages were on disk
+	Cached    int // prompt tokens that were not read again
+	Stored    int // cached tokens that came from the prefix store
+	FromDisk  int // cached tokens whose pages were on disk
 	Generated int
 	Prefill   time.Duration // from the start to the first logits
 	Decode    time.Duration // from there to the end
@@ -153,13 +153,13 @@ type Sched struct {
 	// Owned by the loop.
 	slots   []slot
 	queue   []*task
-	chunks  []chunk // of the step
+	chunks  []chunk // chunks of the step
 	room    room    // left of the step
 	pace    pace
 	batch   llm.Batch
 	logits  []float32
 	rows    []rowUse
-	coords  []llm.Coord // of a batch with pictures, as are embds and sees
+	coords  []llm.Coord // coordinates of a batch with pictures, as are embds and sees
 	embds   [][]float32
 	sees    []int32
 	clock   uint64
@@ -181,7 +181,7 @@ type task struct {
 	Job
 	ctx     context.Context
 	tokens  []llm.Token // prompt and what was generated
-	read    int         // of these, tokens that are read as a prompt
+	read    int         // tokens that are read as a prompt
 	parts   int         // where the prompt parts from another text that slots held
 	order   uint64      // admission, for who yields to whom
 	stats   Stats
@@ -189,7 +189,7 @@ type task struct {
 	started time.Time
 	first   time.Time
 	chooses bool        // Next runs beside the loop
-	unwatch func() bool // of ctx, whose end wakes the loop
+	unwatch func() bool // stops watching ctx, whose end wakes the loop
 	logits  []float32   // what it is given then
 
 	stops    []int  // positions of the prompt, ascending, at which a chunk ends and is kept
@@ -206,13 +206,13 @@ type slot struct {
 	task   *task
 	used   uint64
 
-	salt    string // of the job that filled it
+	salt    string // salt of the job that filled it
 	private bool   // nothing of it is shared or kept
 	copied  bool   // its cells are not those of its tokens
 	prompt  int    // tokens of the last job's prompt
 	chain   chain
 
-	mixed int // of a job: cells from here on were computed behind text that a shift has dropped; 0: none
+	mixed int // first cell of a job that was computed after text that a shift has dropped; 0: none
 }
 
 // rowUse says whose output a batch row is.

@@ -163,7 +163,7 @@ type mover struct {
 	layer      int
 	side       kv.Side
 	from, to   int
-	ropeShifts []ropeShift // of a key; nil: it stays as it is
+	ropeShifts []ropeShift // rotation of a moved key; nil: unchanged
 	x          []float32   // all heads of a row
 }
 

@@ -12,7 +12,7 @@ import (
 type taken struct {
 	match *prefix.Match
 	pos   int
-	pages map[[2]int][]byte // by page and group
+	pages map[[2]int][]byte // keyed by page and group
 	point []byte
 	disk  int // pages that came from disk, at least in part
 	err   error

@@ -53,7 +53,7 @@ func (t *task) tile(pos int) *Tile {
 
 // coord is the coordinates of a position.
 func (t *task) coord(pos int) llm.Coord {
-	moved := 0 // by the tiles before
+	moved := 0 // shift by the tiles before
 	for i := range t.Tiles {
 		x := &t.Tiles[i]
 		if pos < x.At {

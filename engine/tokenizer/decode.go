@@ -78,7 +78,7 @@ func (t *Tokenizer) Piece(tok llm.Token) []byte {
 // pieces are the texts of all tokens, one after the other.
 type pieces struct {
 	text []byte
-	ends []int // of the token before
+	ends []int // end tokens before the current one
 }
 
 func (t *Tokenizer) newPieces() *pieces {

@@ -148,7 +148,7 @@ func (l *loader) merges() error {
 const (
 	maxToken    = 1 << 20 // bytes of a token
 	maxText     = 1 << 25 // bytes of all tokens; the largest known take 3 MB
-	maxTokens   = 1 << 22 // of a vocabulary, and its merges; the largest known are 262,144 and twice that
+	maxTokens   = 1 << 22 // limit on a vocabulary and on its merges; the largest known are 262,144 and twice that
 	maxCharsmap = 1 << 24 // bytes of a table of characters; T5's takes 0.3 MB
 )
 

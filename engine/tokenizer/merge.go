@@ -26,7 +26,7 @@ type sym struct {
 type merger struct {
 	voc  *vocab
 	syms []sym
-	rank []uint32 // of each symbol with the next
+	rank []uint32 // rank of each symbol with the next
 	prev []int32
 	next []int32
 	heap []candidate

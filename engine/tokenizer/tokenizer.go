@@ -77,7 +77,7 @@ type Tokenizer struct {
 	pre     pre
 	preName string
 
-	text   []string // of every token, as in the file
+	text   []string // text of every token, as in the file
 	attrs  []attr
 	scores []float32 // nil: all 0
 
@@ -101,7 +101,7 @@ type Tokenizer struct {
 	matcher func() *matcher // likewise
 	model   func() model    // likewise
 	pieces  func() *pieces  // built at the first Piece
-	pool    sync.Pool       // of *scratch
+	pool    sync.Pool       // values are *scratch
 }
 
 // ids are the tokens with a role, each None where the vocabulary has none.

@@ -12,7 +12,7 @@ type trie struct {
 
 type trieNode struct {
 	child uint32 // the first of the chain; with wideBit, a table
-	next  uint32 // of the parent's chain
+	next  uint32 // next child of the same parent
 	token llm.Token
 	b     byte
 }

@@ -26,7 +26,7 @@ var ErrImage = errors.New("image")
 // Limits of a picture, checked before memory is reserved for it. Decoding takes
 // at most 16 bytes a pixel.
 const (
-	MaxBytes  = 32 << 20 // of the file
+	MaxBytes  = 32 << 20 // most bytes of the file
 	MaxPixels = 32 << 20 // width times height
 	maxSide   = 1 << 16
 )

@@ -55,7 +55,7 @@ type part struct {
 // Bounds on what a file can make of a picture.
 const (
 	maxTiles  = 1024
-	maxTokens = 1 << 16 // of a tile
+	maxTokens = 1 << 16 // most tokens of a tile
 )
 
 // Prepare decodes a picture and cuts it into normalised tiles.

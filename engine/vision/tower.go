@@ -29,7 +29,7 @@ func Families() []string { return slices.Sorted(maps.Keys(families)) }
 type Tower struct {
 	Family string // projector type, as in the file
 	Name   string // general.name
-	Width  int    // of a row: a multiple of Text
+	Width  int    // width of a row: a multiple of Text
 	Text   int    // width of the text model
 
 	// Grid says that the tokens of a picture have coordinates, for text models

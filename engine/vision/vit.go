@@ -23,7 +23,7 @@ type vit struct {
 	norm                         graph.NormKind
 
 	patches   []*graph.Weight // matrices on a patch, their results added
-	bias      []float32       // of patches; nil for none
+	bias      []float32       // bias of patches; nil for none
 	class     []float32       // row before the patches; nil for none
 	positions []float32       // table [places, width]; nil for none
 	place     func(dst []float32, at cell)
@@ -31,7 +31,7 @@ type vit struct {
 
 	pre, post norm
 	blocks    []vitBlock
-	scale     float32 // of the scores
+	scale     float32 // scale of the scores
 	rope      func(g *graph.Builder, x graph.Value) graph.Value
 	window    int // tokens along the side of a window; 0 for none
 	mean      bool

@@ -30,7 +30,7 @@ type attendCase struct {
 	both                bool                // bidirectional
 	still               bool                // all keys alike
 	sharp               bool                // queries four times as long
-	edit                func(string) string // of the source of attend and attend_combine
+	edit                func(string) string // edits the source of attend and attend_combine
 }
 
 // inputs are q, k and v of all positions.

@@ -35,7 +35,7 @@ const Built = true
 // Options for Open; the zero value works.
 type Options struct {
 	Order    int    // 0: ascending, 1: descending, others: shuffled
-	Threads  int    // of the machine; 0: all
+	Threads  int    // threads of the machine; 0: all
 	Compiler string // default: $CXX, or c++
 	Cache    string // folder for compiled kernels; default: godwit/emu in the user's
 	Memory   int64  // most bytes of all buffers; 0: 64 GiB

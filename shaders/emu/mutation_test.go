@@ -359,8 +359,8 @@ func TestSubjects(t *testing.T) {
 type mutant struct {
 	file     string
 	old, new string
-	nth      int    // which old of the file
-	word     string // of the report; empty: any failure
+	nth      int    // index among the matches of old in the file
+	word     string // word of the report; empty: any failure
 }
 
 // edit changes the text of a kernel that includes the file.

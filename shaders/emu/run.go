@@ -24,7 +24,7 @@ type launch struct {
 	p      *pipeline
 	grid   [3]uint32
 	args   []unsafe.Pointer // buffers, then the parameter struct
-	out    []*buffer        // that the kernel may write
+	out    []*buffer        // buffers that the kernel may write
 	params []byte
 }
 

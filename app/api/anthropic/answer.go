@@ -38,7 +38,7 @@ type Usage struct {
 	Input         int `json:"input_tokens"`
 	CacheCreation int `json:"cache_creation_input_tokens"`
 	CacheRead     int `json:"cache_read_input_tokens"`
-	CacheDisk     int `json:"cache_read_disk_input_tokens"` // of these, those that were on disk
+	CacheDisk     int `json:"cache_read_disk_input_tokens"` // cached tokens that were on disk
 	Output        int `json:"output_tokens"`
 }
 
@@ -150,10 +150,10 @@ type stream struct {
 	m       Message
 	most    int
 	hide    bool            // the text of the thinking goes into the signature alone
-	kind    string          // of the open block; empty: none
-	thought strings.Builder // of the open block of thinking
+	kind    string          // kind of the open block; empty: none
+	thought strings.Builder // text of the open thinking block
 	call    int
-	index   int // of the open or next block
+	index   int // index of the open or next block
 	end     *engine.Result
 }
 

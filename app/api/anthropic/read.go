@@ -143,7 +143,7 @@ var roles = map[string]string{"user": "user", "assistant": "assistant", "system"
 type turns struct {
 	*reading
 	out   []json.RawMessage
-	names map[string]string // of called tools, by id
+	names map[string]string // names of called tools, by id
 	last  string            // role of the last message
 }
 

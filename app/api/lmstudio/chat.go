@@ -13,7 +13,7 @@ import (
 // Limits of the conversations that a server remembers.
 const (
 	maxChats     = 256
-	maxChatBytes = 16 << 20 // of all together
+	maxChatBytes = 16 << 20 // limit on all chats together
 )
 
 // Chats are the conversations of POST /api/v1/chat. The ones used longest ago are

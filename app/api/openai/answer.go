@@ -240,9 +240,9 @@ type chatStream struct {
 	asked    bool // for usage
 	usage    Usage
 	each     bool // timings with every chunk
-	progress bool // of the prompt
+	progress bool // progress of the prompt
 	watch    []wire.Watch
-	times    *wire.Timings // of the first choice
+	times    *wire.Timings // times of the first choice
 }
 
 // Stream starts an answer that is sent piece by piece.

@@ -209,7 +209,7 @@ type TextLogprobs struct {
 // place is how far the tokens of a text have come.
 type place struct {
 	runes int    // whole characters
-	part  []byte // of the next one
+	part  []byte // beginning of the next character
 }
 
 // pass moves on over a token.

@@ -13,9 +13,9 @@ import (
 type items struct {
 	c     *Responses
 	out   []json.RawMessage
-	turn  wire.Object // of the assistant, being collected; nil: none
+	turn  wire.Object // turn of the assistant, being collected; nil: none
 	calls []json.RawMessage
-	names map[string]string // of called functions, by call
+	names map[string]string // names of called functions, by call
 }
 
 func (in *items) say(role, content string) {

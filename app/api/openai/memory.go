@@ -23,7 +23,7 @@ const (
 // The zero value is empty.
 type Memory struct {
 	mu      sync.Mutex
-	byID    map[string]*list.Element // of *kept
+	byID    map[string]*list.Element // values are *kept
 	items   map[string]held
 	order   list.List // the last used one first
 	bytes   int
@@ -42,7 +42,7 @@ type kept struct {
 	input   []json.RawMessage // the whole conversation before the answer
 	output  []json.RawMessage
 	body    json.RawMessage
-	cancel  context.CancelFunc // of a background response that is at work; else nil
+	cancel  context.CancelFunc // cancels a background response that is being generated; else nil
 	started bool               // in the background
 }
 

@@ -37,7 +37,7 @@ type ModelMeta struct {
 	Parameters int64  `json:"n_params"`
 	Size       int64  `json:"size"`
 	Context    int    `json:"n_ctx_train"`
-	Loaded     int    `json:"n_ctx"` // of the loaded model, 0 while it is not
+	Loaded     int    `json:"n_ctx"` // context of the loaded model; 0 if not loaded
 	Vocab      int    `json:"n_vocab"`
 	Embedding  int    `json:"n_embd"`
 }

@@ -18,7 +18,7 @@ type origin struct {
 // offers are the tools of a responses request as functions.
 type offers struct {
 	list    []json.RawMessage // in the form of chat completions
-	from    map[string]origin // by the name that the model sees
+	from    map[string]origin // keyed by the name that the model sees
 	skipped string            // type of the first tool that was left out
 }
 

@@ -81,9 +81,9 @@ type Item struct {
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"`
 	Namespace string         `json:"namespace,omitempty"`
-	Arguments *string        `json:"arguments,omitempty"` // of a function
-	Input     *string        `json:"input,omitempty"`     // of a custom tool
-	Action    *ShellAction   `json:"action,omitempty"`    // of a local shell
+	Arguments *string        `json:"arguments,omitempty"` // arguments of a function
+	Input     *string        `json:"input,omitempty"`     // input of a custom tool
+	Action    *ShellAction   `json:"action,omitempty"`    // action of a local shell
 	Carried   string         `json:"encrypted_content,omitempty"`
 }
 
@@ -116,7 +116,7 @@ type builder struct {
 	c        *Responses
 	r        Response
 	out      wire.Sender
-	err      error // of sending
+	err      error // first error of sending
 	number   int
 	open     *Item
 	call     int // index of the call that the open item is

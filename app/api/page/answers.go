@@ -37,12 +37,12 @@ type figures struct {
 	Prompt  int     `json:"prompt"`      // tokens
 	Cached  int     `json:"cached"`      // tokens of the prompt that were not read again
 	Resumed int     `json:"resumed"`     // tokens among them that came from the disk
-	Tokens  int     `json:"tokens"`      // of the answer
-	Speed   float64 `json:"tok_s"`       // of the answer, or of the prompt while that is read
+	Tokens  int     `json:"tokens"`      // tokens of the answer
+	Speed   float64 `json:"tok_s"`       // speed of the answer, or of the prompt while that is read
 	Millis  float64 `json:"ms"`          // since the first token
 	Context int     `json:"context"`     // tokens that the chat may hold
-	Bytes   int64   `json:"bytes"`       // of the whole cache
-	Token   int64   `json:"token_bytes"` // of the cache for one token
+	Bytes   int64   `json:"bytes"`       // bytes of the whole cache
+	Token   int64   `json:"token_bytes"` // size of the cache for one token
 }
 
 // answer is a message that is being written.
@@ -101,7 +101,7 @@ func (a *answer) fill(m *store.Message) {
 // answers are those being written.
 type answers struct {
 	mu     sync.Mutex
-	list   map[int64]*answer       // by message
+	list   map[int64]*answer       // keyed by message
 	taken  map[int64]chan struct{} // chats that a request is changing; closed when it has
 	unseen map[int64]struct{}      // chats with a finished answer that no window has shown
 }

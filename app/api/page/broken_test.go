@@ -26,7 +26,7 @@ func TestBrokenState(t *testing.T) {
 	chat := d.newChat(4)
 	_, answer := d.say(chat.ID, 0, strings.Repeat("The godwit flies over the sea without a rest. ", 10))
 	_, first := d.finish(answer.ID)
-	if err := d.stop(); err != nil { // which saves the state
+	if err := d.stop(); err != nil { // stopping saves the state
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*", "chat-*.kv"))

@@ -234,7 +234,7 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
 	ctx := context.WithoutCancel(r.Context()) // what is read is stored without the window too
-	asked, wrong := 0, map[int]error{}        // by chat
+	asked, wrong := 0, map[int]error{}        // keyed by chat
 	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1), func(settings json.RawMessage) error {
 		_, _, err := readSettings(settings)
 		if err != nil {

@@ -23,7 +23,7 @@ type fakeHub struct {
 	*httptest.Server
 	data   []byte
 	digest string
-	status atomic.Int64 // of the file; 0: as it should be
+	status atomic.Int64 // status of the file; 0: as it should be
 	held   atomic.Bool  // a file ends in its middle until its reader goes
 	ranges atomic.Int64 // requests for a part
 }

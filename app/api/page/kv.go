@@ -152,7 +152,7 @@ type curve struct {
 	Name  string  `json:"name"`
 	K     string  `json:"k"`
 	V     string  `json:"v"`
-	Bytes []int64 `json:"bytes"` // of the cache and of recurrent states, for each length
+	Bytes []int64 `json:"bytes"` // size of the cache and the recurrent states, for each length
 	Most  int     `json:"most"`  // longest context that fits
 }
 
@@ -282,8 +282,8 @@ type usage struct {
 	Used      int    `json:"used"`       // tokens
 	Context   int    `json:"context"`    // tokens that one chat may hold
 	Reserved  int    `json:"reserved"`   // tokens that are kept for an answer
-	Bytes     int64  `json:"bytes"`      // of the whole cache
-	BytesUsed int64  `json:"bytes_used"` // of the tokens that are used
+	Bytes     int64  `json:"bytes"`      // bytes of the whole cache
+	BytesUsed int64  `json:"bytes_used"` // size of the used tokens
 	K         string `json:"k"`
 	V         string `json:"v"`
 }

@@ -22,7 +22,7 @@ import (
 type model struct {
 	hub.Model
 	State    pool.State `json:"state"`
-	Progress float64    `json:"progress,omitempty"` // of a load, from 0 to 1
+	Progress float64    `json:"progress,omitempty"` // progress of a load, from 0 to 1
 	Failure  string     `json:"failure,omitempty"`  // why the last load did not work, and what to do
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
@@ -37,7 +37,7 @@ type model struct {
 type library struct {
 	mu        sync.Mutex
 	models    []hub.Model
-	progress  map[string]float64   // by path
+	progress  map[string]float64   // keyed by path
 	measuring map[string]*measured // calibrations before loads, by path
 	preparing map[string]preparing // in the background, by path
 	copying   map[string]bool      // files that are being copied in, by name

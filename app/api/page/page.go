@@ -206,6 +206,6 @@ func (p *Page) noticesChanged() {
 
 // The errors of a run that ends.
 var (
-	errStopped = errors.New("stopped") // by a person
+	errStopped = errors.New("stopped") // cancelled by a person
 	errClosing = errors.New("the program is closing")
 )

@@ -32,7 +32,7 @@ type Measured struct {
 	K              string   `json:"k"`
 	V              string   `json:"v"`
 	KLD            *float64 `json:"kld"`        // mean divergence, nats
-	KLDError       float64  `json:"kld_stderr"` // of the mean
+	KLDError       float64  `json:"kld_stderr"` // standard error of the mean
 	Agreement      *float64 `json:"agreement"`  // share of equal choices in decoding
 	AgreementError float64  `json:"agreement_stderr"`
 	Copy           *float64 `json:"copy"` // share of texts given back exactly
@@ -50,7 +50,7 @@ type Choice struct {
 // Step is how far a measurement is.
 type Step struct {
 	Doing string        // task and pair
-	Share float64       // of everything, from 0 to 1
+	Share float64       // share of everything, from 0 to 1
 	Left  time.Duration // about
 }
 

@@ -103,7 +103,7 @@ type writer struct {
 	request engine.Request
 	message store.Message
 	start   time.Time
-	first   time.Time // of the first word
+	first   time.Time // time of the first word
 	resumed int       // tokens that came from a saved state
 	calls   []call
 }

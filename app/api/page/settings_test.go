@@ -304,7 +304,7 @@ func TestBroadcast(t *testing.T) {
 	}
 	now := 1
 	b.publish("models", "models", latest(func() any { return now }))
-	now = 2 // by another, whose event came first
+	now = 2 // changed by another window, whose event came first
 	if got = w.take(); len(got) != 1 || got[0].data != 2 {
 		t.Errorf("of what changed meanwhile: %v", got)
 	}

@@ -68,13 +68,13 @@ type Model struct {
 	Info     hub.Model
 	Engine   *engine.Engine
 	Defaults Defaults
-	Load     time.Duration // that the call waited for the model
+	Load     time.Duration // time that the call waited for the model
 }
 
 // Defaults are what a request gets where it does not say.
 type Defaults struct {
 	Sampling  engine.Sampling
-	MaxTokens int             // of an answer; 0: until the context is full
+	MaxTokens int             // most tokens of an answer; 0: until the context is full
 	Kwargs    json.RawMessage // variables of the chat template; may be empty
 	Thinking  *bool           // whether a model that can think first does
 	Budget    *engine.Budget  // of its thinking; nil: no limit

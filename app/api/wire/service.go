@@ -101,7 +101,7 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 // Timings are the counts and times of an answer, as llama-server has them.
 type Timings struct {
 	Cached          int     `json:"cache_n"`
-	CachedDisk      int     `json:"cache_disk_n"` // of these, on disk before
+	CachedDisk      int     `json:"cache_disk_n"` // cached tokens that were on disk
 	Prompt          int     `json:"prompt_n"`     // computed, not taken from the cache
 	PromptMS        float64 `json:"prompt_ms"`
 	PromptPerToken  float64 `json:"prompt_per_token_ms"`

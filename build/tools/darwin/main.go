@@ -168,7 +168,7 @@ func ours(path string) bool { return path == "godwit" || strings.HasPrefix(path,
 // importer finds packages that have been checked.
 type importer struct {
 	c    *checker
-	real map[string]string // of vendored packages
+	real map[string]string // real paths of vendored packages
 }
 
 func (i importer) Import(path string) (*types.Package, error) {

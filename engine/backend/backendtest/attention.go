@@ -193,7 +193,7 @@ type attentionCase struct {
 	input   []float32 // [vocab] rows of q, k and v
 	sparseV float32
 	top     float64           // largest magnitude of any input
-	known   map[sizesOf]sizes // of cases with these inputs; may be nil
+	known   map[sizesOf]sizes // sizes of earlier cases with these inputs; may be nil
 }
 
 func newAttentionCase(t T, a Attention) *attentionCase {

@@ -37,7 +37,7 @@ var windowChunks = []int{70, 1, 1, 60, 1, 170, 1}
 
 // matrix is a run of AttentionMatrix.
 type matrix struct {
-	devices    map[string]backend.Backend // by arithmetic of packed types
+	devices    map[string]backend.Backend // keyed by arithmetic of packed types
 	all, short bool
 	distortion map[*kv.Type]float64
 

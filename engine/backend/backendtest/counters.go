@@ -141,7 +141,7 @@ func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
 	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 		form := l.Form(tier)
-		last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
+		last := pos | (kv.PageCells - 1) // last position of its page, which waits while a row may see it exactly
 		waits := tier == kv.Packed && l.PackedByPage() && last > length-y.Exact.Newest
 		if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 			continue

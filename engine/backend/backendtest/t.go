@@ -87,7 +87,7 @@ type check struct {
 
 type results struct {
 	ctx      context.Context
-	cases    int // that have no cases of their own
+	cases    int // subtests without cases of their own
 	failures []Failure
 	progress func(name string)
 }

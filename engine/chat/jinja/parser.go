@@ -10,7 +10,7 @@ import (
 const (
 	maxSource  = 4 << 20 // bytes of a template
 	maxNesting = 200     // blocks, brackets and operators inside one another
-	maxDigits  = 4300    // of an integer, as in Python
+	maxDigits  = 4300    // most digits of an integer, as in Python
 )
 
 // parser is a recursive-descent parser over the tokens of a template. It

@@ -29,7 +29,7 @@ func (l Limits) withDefaults() Limits {
 const (
 	maxNest  = 500     // containers inside one another, in input, output and comparison
 	maxRange = 100_000 // elements of range(), as in Jinja2's sandbox
-	maxBits  = 1 << 16 // of an integer
+	maxBits  = 1 << 16 // most bits of an integer
 )
 
 // state is one rendering.

@@ -136,7 +136,7 @@ func pageOf(rng *rand.Rand, f *Form, cells int) (page Page, rows [][]byte, value
 type rounding struct {
 	first, n int
 	level    float64 // largest error of a level, in units of the scale
-	scaleAt  int     // of block 0 in a row; -1: float arithmetic
+	scaleAt  int     // offset of block 0's scale in a row; -1: float arithmetic
 	stride   int
 	per      int
 	signs    bool

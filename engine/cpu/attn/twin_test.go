@@ -179,7 +179,7 @@ func TestAsymmetric(t *testing.T) {
 						x = asymmetricRow(rng, f.HeadDim)
 					case c == 5:
 						clear(x)
-					case c == 7: // of a scale that f16 does not hold
+					case c == 7: // a scale that f16 does not hold
 						for i := range x {
 							x[i] *= 1e-9
 						}

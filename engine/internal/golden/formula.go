@@ -18,9 +18,9 @@ import (
 type Model struct {
 	Name, Header string
 	Seed         uint64
-	Tensors      []rule               // of the tensors without values, in file order
+	Tensors      []rule               // rules for the tensors without values, in file order
 	Values       map[string][]float32 // values of tensors that no formula gives
-	dir          string               // that Header lies in
+	dir          string               // folder of Header
 
 	// What llama.cpp computes for it, in the models of golden/arch.
 
@@ -39,7 +39,7 @@ type Model struct {
 // Run is one prompt in a fresh context.
 type Run struct {
 	Tokens    []llm.Token
-	Encoder   []llm.Token // of an encoder-decoder model
+	Encoder   []llm.Token // input of an encoder-decoder model
 	Prefill   int         `json:"n_prefill"` // tokens that are fed in one batch
 	Positions []int
 	Context   int `json:"n_ctx"`

@@ -41,7 +41,7 @@ func (y *trellisCode) open() {
 	for i := range 16 {
 		first := y.bits * i
 		for k, b := range []*byte{&low[i], &high[i]} {
-			if *b = byte(first/8 + k); int(*b) >= y.bits { // of the second eight values
+			if *b = byte(first/8 + k); int(*b) >= y.bits { // belongs to the second eight values
 				*b += byte(8 - y.bits)
 			}
 		}

@@ -50,8 +50,8 @@ const (
 	vMask  V = 24
 	vMask2 V = 25
 	vUpper V = 26
-	vMin   V = 28 // of halves, two
-	vD     V = 30 // of halves, two
+	vMin   V = 28 // minimums or scales of halves, two
+	vD     V = 30 // minimums or scales of halves, two
 	vM     V = 31
 )
 
