@@ -166,24 +166,78 @@ var words = []struct {
 	pattern *regexp.Regexp
 	ext     string // extension of the files to check; empty for all
 	reason  string
+	allowed *regexp.Regexp // matches with this text around them pass; nil: none do
 }{
-	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`), "", "finish it, or write it down as an issue"},
-	{regexp.MustCompile(`"[^"\n]*\b[Ff]ailed ` + `to\b`), ".go", "an error says what happened, with the numbers"},
-	{regexp.MustCompile(`(^|[^\w.])/(wo` + `rk/|ro` + `ot/|ho` + `me/[a-z])`), "", "a path of one machine"},
-	{regexp.MustCompile(`\bt\.(Skip|SkipNow|Skipf)\(\)`), ".go", "a skip says why"},
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`), "", "finish it, or write it down as an issue", nil},
+	{regexp.MustCompile(`"[^"\n]*\b[Ff]ailed ` + `to\b`), ".go", "an error says what happened, with the numbers", nil},
+	{regexp.MustCompile(`(^|[^\w.])/(wo` + `rk/|ro` + `ot/|ho` + `me/[a-z])`), "", "a path of one machine", nil},
+	{regexp.MustCompile(`\bt\.(Skip|SkipNow|Skipf)\(\)`), ".go", "a skip says why", nil},
+
+	// Plain English, see docs/testing.md.
+	{regexp.MustCompile(`\b(is|are|was|were|be) no` + `ne\b`), "", "say what is missing: 'without one', 'not a ...'", nil},
+	{regexp.MustCompile(`\b(is|are) n` + `o [a-z]+`), "", "say 'is not a ...'; a value that is not a number is NaN",
+		regexp.MustCompile(`[Tt]here (is|are) no |(is|are) no (longer|more|less|better|worse|use|reason|good|proof|other|different|larger|smaller|faster|slower|wider)\b`)},
+	{regexp.MustCompile(`\bbut f` + `or\b`), "", "say 'except'", nil},
+	{regexp.MustCompile(`\b(is|are|was|were|be|been) to` + `ld\b`), "", "things are called with, receive, see or print; nobody tells them", nil},
+	{regexp.MustCompile(`\b(go|goes|went) o` + `n\b`), "", "say 'continue'", nil},
+	{regexp.MustCompile(`\bby tur` + `ns\b`), "", "say 'alternately'", nil},
+	{regexp.MustCompile(`\b(be|is|are|was|were) ha` + `d\b`), "", "say 'available'", nil},
+	{regexp.MustCompile(`\bof the` + `irs\b`), "", "repeat the noun", nil},
+	{regexp.MustCompile(`\bas [\w' ]+ ha` + `s it\b`), "", "say 'as in ...'", nil},
+	{regexp.MustCompile(`\S[ \t]+// (of|that|which|who|whose) `), ".go", "a comment beside code is a noun phrase or a sentence, not the rest of one",
+		regexp.MustCompile("[\"`]")},
+}
+
+// plainEnglish is the index of the first word that is about English.
+const plainEnglish = 4
+
+// prose names the files that people read, besides the written ones.
+var prose = []string{".md"}
+
+// recorded reports whether a file's words have to stay: the words that the test
+// of the page looks for, and kernel headers, since their comments are part of
+// the hash in cuda/assembled.txt.
+func recorded(name string) bool {
+	return name == "frontend/src/lib/glossary.ts" || path.Dir(name) == "shaders" && path.Ext(name) == ".h"
 }
 
 // TestWords looks for text that should not be committed.
 func TestWords(t *testing.T) {
-	for name, data := range readWritten(t) {
-		for _, w := range words {
+	files := readWritten(t)
+	walk(t, true, func(name string) {
+		if slices.Contains(prose, path.Ext(name)) {
+			data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+			if err != nil {
+				t.Error(err)
+			}
+			files[name] = data
+		}
+	})
+	for name, data := range files {
+		for i, w := range words {
+			if i >= plainEnglish && recorded(name) {
+				break
+			}
 			if w.ext != "" && w.ext != path.Ext(name) {
 				continue
 			}
 			for _, at := range w.pattern.FindAllIndex(data, -1) {
+				if w.allowed != nil && w.allowed.Match(around(data, at)) {
+					continue
+				}
 				line := 1 + bytes.Count(data[:at[0]], []byte("\n"))
 				t.Errorf("%s:%d: %q: %s", name, line, data[at[0]:at[1]], w.reason)
 			}
 		}
 	}
+}
+
+// around returns a match with a few bytes on both sides, within its line.
+func around(data []byte, at []int) []byte {
+	from, to := max(0, at[0]-8), min(len(data), at[1]+8)
+	from += bytes.LastIndexByte(data[from:at[0]], '\n') + 1
+	if n := bytes.IndexByte(data[at[1]:to], '\n'); n >= 0 {
+		to = at[1] + n
+	}
+	return data[from:to]
 }

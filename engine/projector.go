@@ -104,7 +104,7 @@ const NoProjector = "off"
 // FindProjector returns the projector file beside a model that fits it: a file
 // mmproj-*.gguf in its folder whose rows have the model's width. Of several the one
 // whose name has most in common with the model's is taken, then the smallest.
-// Empty: there is none.
+// It is empty without one.
 func (m *Model) FindProjector() string {
 	dir := filepath.Dir(m.Path)
 	list, err := os.ReadDir(dir)

@@ -258,7 +258,7 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-jsonl")
-	_, _ = w.Write(lines) // a client that has gone cannot be told so
+	_, _ = w.Write(lines) // the client may be gone
 	return nil
 }
 

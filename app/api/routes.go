@@ -55,7 +55,7 @@ func (s *Server) openaiRoutes() []route {
 		{"POST", "/v1/chat/completions/control", "Change an answer while it is generated.", s.control, openai.Control{}, openai.Controlled{}, nil},
 		{"POST", "/v1/completions", "Go on with a text.", s.generate(calls(openai.ParseCompletion)), openai.CompletionRequest{}, openai.TextCompletion{}, nil},
 		{"POST", "/v1/embeddings", "Turn texts into vectors.", s.embeddings, openai.EmbeddingRequest{}, openai.Embeddings{}, nil},
-		{"POST", "/v1/responses", "Answer a conversation, as the responses API has it.", s.responses, openai.ResponsesRequest{}, openai.Response{}, nil},
+		{"POST", "/v1/responses", "Answer a conversation (OpenAI's Responses API).", s.responses, openai.ResponsesRequest{}, openai.Response{}, nil},
 		{"GET", "/v1/responses/{id}", "Read a kept response.", s.keptResponse, nil, openai.Response{}, []string{"stream"}},
 		{"DELETE", "/v1/responses/{id}", "Drop a kept response.", s.dropResponse, nil, openai.Deleted{}, nil},
 		{"POST", "/v1/responses/{id}/cancel", "End a response that runs in the background.", s.cancelResponse, nil, openai.Response{}, nil},

@@ -73,7 +73,7 @@ type logitsCmd struct {
 	modelArg
 	loadFlags
 	Tokens    ids      `placeholder:"1,2,3" help:"Token ids, fed as they are."`
-	Text      string   `placeholder:"TEXT" help:"Text in place of ids: special tokens in it are read as such, BOS is added as the model has it, and each <__media__> stands for an --image. The cache is f32 unless a type is given."`
+	Text      string   `placeholder:"TEXT" help:"Text in place of ids: special tokens in it are read as such, BOS is added if the model uses it, and each <__media__> stands for an --image. The cache is f32 unless a type is given."`
 	Image     []string `placeholder:"FILE" sep:"none" help:"Picture for a marker in --text, in order; needs --mmproj. May be given several times."`
 	Positions ids      `placeholder:"0,2" help:"Positions whose logits are wanted, in the order given. Default: the last."`
 	Step      bool     `help:"Feed the tokens through decode, one at a time."`

@@ -355,8 +355,8 @@ func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, dir
 	return c, err
 }
 
-// parentsFirst orders messages so that each comes after its parent, and refuses
-// trees that are none.
+// parentsFirst orders messages so that each comes after its parent. Messages that
+// do not form trees are an error.
 func parentsFirst(messages []exportedMessage) ([]int, error) {
 	seen := map[int64]bool{}
 	children := map[int64][]int{}

@@ -123,8 +123,8 @@ func probeTools() *List {
 		"parameters", dict("type", "object", "properties", dict("city", dict("type", "string", "description", "d")), "required", jinja.NewList()))))
 }
 
-// probeNoTools finds out what the template wants in place of tools where there
-// are none: transformers gives none, some templates want an empty list.
+// probeNoTools finds out what the template needs without tools: transformers
+// passes None, some templates need an empty list.
 func (f *form) probeNoTools(o Options) {
 	f.noTools = jinja.None
 	user := message("user", probeUser)

@@ -122,7 +122,7 @@ const (
 )
 
 // ticks are round numbers a step apart, the first no more than low and the last
-// no less than high, five or so; 0 and 1 where these are no such numbers.
+// no less than high, five or so; 0 and 1 if one of them is too large or NaN.
 func ticks(low, high float64) []float64 {
 	const most, largest = 5, 1e15
 	switch {

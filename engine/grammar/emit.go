@@ -147,8 +147,8 @@ type part struct {
 
 const maxSequence = 20_000
 
-// sequence returns open, then parts in order, of which those that are no must
-// may be left out, then any number of more, then close: lo to hi things in all,
+// sequence returns open, then parts in order, then any number of more, then
+// close. Parts that are not a must may be left out: lo to hi things in all,
 // commas between them; hi -1: no limit.
 func (s *schemaBuilder) sequence(path, open, end string, parts []part, more []*expr, lo, hi int) (*expr, error) {
 	last := max(lo, 1) // counts from here on are one

@@ -43,7 +43,7 @@ func (c *Cache) tail(g, pos int) int {
 }
 
 // Longest returns the largest position up to most at which a sequence can be
-// continued with what k has, and 0 if there is none.
+// continued from k; 0 without one.
 func (c *Cache) Longest(k Kept, most int) int {
 	run := make([]int, len(c.pools)) // pages from the first that have the group
 	for g := range c.pools {

@@ -181,7 +181,7 @@ func (s *Store) Reaches(key Key) bool {
 	return s.nodes[key] != nil
 }
 
-// blob is a part of a node, nil where there is none.
+// blob is a part of a node; nil if missing.
 func (n *node) blob(part int) *blob {
 	if n == nil || part >= len(n.parts) {
 		return nil
@@ -249,7 +249,7 @@ func (s *Store) shrink() bool {
 	return true
 }
 
-// room reports whether so many bytes can be had in memory.
+// room reports whether so many bytes fit in memory.
 func (s *Store) room(size int64) bool {
 	if size > s.mem.most {
 		return false

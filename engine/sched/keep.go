@@ -37,8 +37,8 @@ func (s *Sched) keeps(i int) bool {
 	return s.o.Prefixes != nil && sl.chain.dirty && !sl.private && !sl.copied && len(sl.tokens) > 0
 }
 
-// extent is the number of tokens of a slot that are the beginning of a text: those
-// that were computed behind dropped text are none.
+// extent is the number of tokens of a slot that are the beginning of a text.
+// Tokens that were computed after dropped text do not count.
 func (sl *slot) extent() int {
 	if sl.mixed > 0 {
 		return min(sl.mixed, len(sl.tokens))
@@ -77,7 +77,7 @@ func (s *Sched) flush(i int) {
 }
 
 // keepPiece copies the next piece of a slot that the store does not have. It
-// reports false if there is none.
+// reports false if the store has all.
 func (s *Sched) keepPiece(i int) bool {
 	sl := &s.slots[i]
 	c, n := &sl.chain, sl.extent()
@@ -221,7 +221,7 @@ func (s *Sched) disown(i int) {
 	s.forget(i)
 }
 
-// unkept is told why something cannot be copied.
+// unkept logs why something cannot be copied.
 func (s *Sched) unkept(err error) {
 	if s.o.Unkept != nil {
 		s.o.Unkept(err)

@@ -8,7 +8,7 @@ import (
 	"godwit/engine/prefix"
 )
 
-// taken is the beginning of a prompt as the store has it, in memory.
+// taken is the beginning of a prompt, read from the store into memory.
 type taken struct {
 	match *prefix.Match
 	pos   int

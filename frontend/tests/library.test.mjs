@@ -1,4 +1,4 @@
-// What people do with model files and with the cache, and what they are told when
+// What people do with model files and with the cache, and what they see when
 // something is wrong, in a real browser on the real server.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,7 +1,7 @@
 // The emulator's runtime: the compiler reads it before a kernel's source.
 //
 // Every thread of a threadgroup is a fiber with a stack of its own. A fiber runs
-// until it reaches a collective or returns; the scheduler goes on when all lanes
+// until it reaches a collective or returns; the scheduler continues when all lanes
 // of a SIMD group, or all threads at a barrier, stand at the same one, and
 // reports the lines where they stand otherwise.
 #include <math.h>

@@ -35,7 +35,7 @@ type Copy struct {
 
 // Store is what these endpoints need of the library.
 type Store interface {
-	// Library returns the library, or the reason why there is none.
+	// Library returns the library, or an error without one.
 	Library() (*hub.Library, error)
 	// Find returns the model of exactly that name.
 	Find(name string) (hub.Model, error)
@@ -103,7 +103,7 @@ func (m maker) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for _, st := range []Status{{Status: "writing manifest"}, done} {
-		_, _ = w.Write(append(wire.JSON(st), '\n')) // a client that has gone cannot be told so
+		_, _ = w.Write(append(wire.JSON(st), '\n')) // the client may be gone
 	}
 	return nil
 }

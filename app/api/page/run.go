@@ -17,8 +17,8 @@ import (
 // saveTime is how long storing an answer may take when the program ends.
 const saveTime = 5 * time.Second
 
-// lasting is a context for what has to be stored. It ends with the program, but for
-// saveTime.
+// lasting is a context for what has to be stored. It outlives the program's
+// context by saveTime.
 func (p *Page) lasting() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(p.ctx, func() { time.AfterFunc(saveTime, cancel) })
