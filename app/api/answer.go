@@ -337,7 +337,7 @@ func (s *Server) explain(err error) *wire.Error {
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
 }
 
-// withVision names the models that would read a picture; empty if there are none.
+// withVision names the models that would read a picture; empty if none exist.
 func (s *Server) withVision() string {
 	list, err := s.pool.Library().List()
 	if err != nil {

@@ -99,7 +99,7 @@ func TestPictureCapability(t *testing.T) {
 	}
 }
 
-// TestWrongPictures sends what is no picture. Every answer is 400 and says why.
+// TestWrongPictures sends what is not a picture. Every answer is 400 and says why.
 func TestWrongPictures(t *testing.T) {
 	v, data := seeing(t, nil)
 	enc := func(s string) string { return "data:;base64," + base64.StdEncoding.EncodeToString([]byte(s)) }

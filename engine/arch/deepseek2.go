@@ -102,7 +102,7 @@ type latent struct {
 	owns         bool          // the choice is made here, not in an earlier layer
 	sinks        *graph.Weight // one extra logit per head, or nil
 	window       int           // positions that a row sees; 0 for all
-	turnedNorm   norm          // of the shared key columns, before they turn
+	turnedNorm   norm          // norm of the shared key columns, before RoPE
 	still        bool          // nothing rotates
 }
 

@@ -77,7 +77,7 @@ type Defaults struct {
 	MaxTokens int             // most tokens of an answer; 0: until the context is full
 	Kwargs    json.RawMessage // variables of the chat template; may be empty
 	Thinking  *bool           // whether a model that can think first does
-	Budget    *engine.Budget  // of its thinking; nil: no limit
+	Budget    *engine.Budget  // reasoning budget; nil: no limit
 	// Fetch reads a picture from a URL; nil: only data: URLs are read.
 	Fetch func(ctx context.Context, url string) ([]byte, error)
 }
