@@ -42,7 +42,7 @@ type program struct {
 	skips []attnCount // indexed by layer and worker
 
 	strays strays
-	self   *selfMemory // of SelfAttend; nil: the plan has none
+	self   *selfMemory // memory of SelfAttend; nil: the plan has none
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of

@@ -186,7 +186,7 @@ func bomb(w, h uint32) []byte {
 	return b
 }
 
-// hostile are files that are no usable pictures.
+// hostile are files that are not usable pictures.
 func hostile(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{
