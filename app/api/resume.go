@@ -21,7 +21,7 @@ const ConversationHeader = "X-Conversation-Id"
 const (
 	replayBytes = 4 << 20          // of one stream; the oldest bytes go first
 	replayMost  = 16               // streams, ended ones among them
-	replayAlone = 10 * time.Minute // that a stream continues with no client
+	replayAlone = 10 * time.Minute // time that a stream continues with no client
 	maxConvID   = 256
 )
 
@@ -33,7 +33,7 @@ type replays struct {
 
 // replay is a streamed answer that clients follow. Its writer never waits for them.
 type replay struct {
-	id, key string // of the conversation, and of the client's API key
+	id, key string // ID of the conversation, and of the client's API key
 	begun   time.Time
 	cancel  context.CancelFunc
 
