@@ -19,7 +19,7 @@ const ConversationHeader = "X-Conversation-Id"
 
 // Limits of resumable streams.
 const (
-	replayBytes = 4 << 20          // of one stream; the oldest bytes go first
+	replayBytes = 4 << 20          // limit of one stream; the oldest bytes are dropped first
 	replayMost  = 16               // streams, ended ones among them
 	replayAlone = 10 * time.Minute // time that a stream continues with no client
 	maxConvID   = 256
@@ -98,7 +98,7 @@ func (p *replay) end(err error) {
 }
 
 // read returns what there is from an offset on, and what to wait for if that is
-// nothing. The end is no bytes and nothing to wait for.
+// nothing. At the end it returns neither.
 func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
