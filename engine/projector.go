@@ -197,8 +197,8 @@ func (m *Model) project(o *Options) error {
 // with, or a projector itself. Both empty: the model reads text only.
 type Sight struct {
 	Projector string `json:"projector,omitempty"` // path of the one beside the model
-	Family    string `json:"family,omitempty"`    // of the projector
-	Width     int    `json:"width,omitempty"`     // of the text model that it fits
+	Family    string `json:"family,omitempty"`    // family of the projector
+	Width     int    `json:"width,omitempty"`     // width of the text model that it fits
 	Dynamic   bool   `json:"dynamic,omitempty"`   // pictures keep their shape
 	Tokens    int    `json:"tokens,omitempty"`    // most of a tile
 }

@@ -65,7 +65,7 @@ func (c *showCmd) Run(r *run) error {
 	if sight, err := engine.SightOf(path); err == nil && sight.Family != "" {
 		s.Pictures = &sight
 		if sight.Projector == "" {
-			s.Problem = "" // a projector is no model, and complete in itself
+			s.Problem = "" // a projector is not a model, and complete in itself
 		}
 	}
 	if c.Tensors {

@@ -33,7 +33,7 @@ type selfAttention struct {
 // selfMemory is what the ops of a program share, since they run one after another.
 type selfMemory struct {
 	keys, values []float32     // packed
-	workers      []*selfWorker // by worker
+	workers      []*selfWorker // indexed by worker
 }
 
 // selfWorker is the memory of one worker.
