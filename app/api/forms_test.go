@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"godwit/engine"
+	"godwit/engine/llm"
 	"godwit/engine/testmodel"
 )
 
@@ -261,7 +263,11 @@ func (v *live) answer(d dialect, a asked) map[string]said {
 }
 
 // thinker is a server whose model's template opens the thinking.
-func thinker(t *testing.T, template string) *live {
+func thinker(t *testing.T, template string) *live { return scripted(t, template, nil) }
+
+// scripted is a server of a template, with the tokens of replay for answers; nil:
+// the model's own.
+func scripted(t *testing.T, template string, replay func(ctx context.Context, prompt []llm.Token) []llm.Token) *live {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join(testmodel.LlamaCpp(t), "llama.cpp", "models", "templates", template+".jinja"))
 	if err != nil {
@@ -269,6 +275,7 @@ func thinker(t *testing.T, template string) *live {
 	}
 	return startModel(t, func(o *setup) {
 		o.Engine.ChatTemplates = []engine.ChatTemplate{{Source: string(source)}}
+		o.Engine.Replay = replay
 	})
 }
 
