@@ -15,21 +15,30 @@ import (
 // maxLayers bounds what a hostile file can make a model allocate.
 const maxLayers = 4096
 
+// maxTrial bounds what it makes all Openers do that look for the nearest relative.
+const maxTrial = 256
+
 // File gives an Opener the hyper-parameters of its architecture and the
 // weights. The first error sticks, so an Opener reads all it wants and
 // returns; getters give harmless values after an error.
 type File struct {
 	gguf   *gguf.File
 	arch   string
+	prefix string          // what the keys begin with
 	blocks int             // block_count, once it was read
 	trunk  int             // blocks that do more than predict further tokens
 	used   map[string]bool // tensors that were bound
 	err    error
+	// A trial binds tensors behind an error too, and lists the missing.
+	trial   bool
+	missing []string
 }
 
 // NewFile returns a File for an Opener, or for the reader of another kind of file
 // whose keys begin with the architecture's name too.
-func NewFile(f *gguf.File) *File { return &File{gguf: f, arch: f.Arch(), used: map[string]bool{}} }
+func NewFile(f *gguf.File) *File {
+	return &File{gguf: f, arch: f.Arch(), prefix: f.Arch(), used: map[string]bool{}}
+}
 
 // Err is the first error.
 func (f *File) Err() error { return f.err }
@@ -41,7 +50,7 @@ func (f *File) Fail(key, format string, args ...any) {
 	}
 }
 
-func (f *File) key(key string) string { return f.arch + "." + key }
+func (f *File) key(key string) string { return f.prefix + "." + key }
 
 // Has reports whether the architecture's key is present.
 func (f *File) Has(key string) bool { return f.gguf.KV.Has(f.key(key)) }
@@ -175,6 +184,9 @@ func (f *File) Layers() int {
 		f.Fail(f.key("block_count"), "%d, at most %d", n, maxLayers)
 		return 1
 	}
+	if f.trial {
+		n = max(1, min(n, maxTrial, len(f.gguf.Tensors)))
+	}
 	f.blocks = n
 	return n
 }
@@ -252,6 +264,9 @@ func (f *File) Weight(name string, shape ...int) *graph.Weight {
 		if f.err == nil {
 			f.err = fmt.Errorf("%w %s is missing", ErrTensor, name)
 		}
+		if f.trial {
+			f.missing = append(f.missing, name)
+		}
 		// Harmless stand-in, so that an Opener need not check after each call.
 		s := slices.Clone(shape)
 		for i := range s {
@@ -265,7 +280,7 @@ func (f *File) Weight(name string, shape ...int) *graph.Weight {
 // Optional is Weight for a tensor that may be missing: nil then.
 func (f *File) Optional(name string, shape ...int) *graph.Weight {
 	t, ok := f.gguf.Tensor(name)
-	if !ok || f.err != nil {
+	if !ok || f.err != nil && !f.trial {
 		return nil
 	}
 	got := t.Shape

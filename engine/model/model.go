@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
@@ -150,7 +149,7 @@ func Open(f *gguf.File) (Model, error) {
 	case f.Arch() == "":
 		return nil, fmt.Errorf("%w: the file names none (general.architecture)", ErrArch)
 	case !ok:
-		return nil, fmt.Errorf("%w %.80q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
+		return nil, unknown(f)
 	}
 	file := NewFile(f)
 	m, err := a.Open(file)

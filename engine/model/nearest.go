@@ -1,0 +1,92 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"godwit/engine/gguf"
+)
+
+// unknown is the error about a file of an architecture that is not registered: it names the
+// registered one that reads most of the file's tensors, and what separates the two.
+func unknown(f *gguf.File) error {
+	err := fmt.Errorf("%w %.80q", ErrArch, f.Arch())
+	if near, ok := nearest(f); ok {
+		err = fmt.Errorf("%w; its nearest relative is %s, which %s", err, near.arch, near.difference())
+	}
+	return fmt.Errorf("%w; supported: %s", err, strings.Join(Archs(), ", "))
+}
+
+// relative is what an architecture makes of another one's file.
+type relative struct {
+	arch    string
+	reads   int      // tensors of the file
+	lacks   []string // tensors that the file has not, or not in that shape
+	ignores []string // tensors of the file
+}
+
+func (r *relative) score() int { return r.reads - len(r.lacks) - len(r.ignores) }
+
+// nearest tries the Openers of all architectures; ok is false if none reads half of the file.
+func nearest(f *gguf.File) (best relative, ok bool) {
+	for _, name := range Archs() {
+		a := archs[name]
+		file := NewFile(f)
+		file.arch, file.trial = name, true
+		_, _ = a.Open(file) // the missing are listed
+		r := relative{arch: name, reads: len(file.used), lacks: file.missing}
+		for _, tensor := range file.Unbound() {
+			if a.needs(tensor) {
+				r.ignores = append(r.ignores, tensor)
+			}
+		}
+		if best.arch == "" || cmp.Or(cmp.Compare(r.score(), best.score()), cmp.Compare(alike(name, f.Arch()), alike(best.arch, f.Arch()))) > 0 {
+			best = r
+		}
+	}
+	return best, best.reads > 0 && 2*best.reads >= len(f.Tensors)
+}
+
+// alike counts the letters that two names begin with.
+func alike(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func (r *relative) difference() string {
+	var parts []string
+	if list := kinds(r.lacks); list != "" {
+		parts = append(parts, "misses "+list)
+	}
+	if list := kinds(r.ignores); list != "" {
+		parts = append(parts, "does not read "+list)
+	}
+	if len(parts) == 0 {
+		return "reads tensors of the same names, though it may compute something else"
+	}
+	return strings.Join(parts, " and ")
+}
+
+var blockName = regexp.MustCompile(`\bblk\.\d+\.`)
+
+// kinds lists tensors, those of all blocks as one.
+func kinds(names []string) string {
+	var list []string
+	for _, name := range names {
+		if name = fmt.Sprintf("%.80s", blockName.ReplaceAllString(name, "blk.N.")); !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	const most = 8
+	text := strings.Join(list[:min(len(list), most)], ", ")
+	if n := len(list) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
