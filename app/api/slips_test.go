@@ -18,7 +18,7 @@ func TestSlips(t *testing.T) {
 	for text, call := range map[string]bool{
 		`<|tool_call>call:weather{city:'Rome'}<tool_call|>`:   true,
 		`<|tool_call>call:weather(city=Rome)<tool_call|>`:     true,
-		`<|tool_call>call:weather{{"city": "Rome",}}`:         false, // may be cut off
+		`<|tool_call>call:weather{city:'Rome'`:                false, // is cut off
 		`<|tool_call>call:weather(city=Paris)<tool_call|>`:    false, // is not in the enumeration
 		`<|tool_call>call:climate{city:'Rome'}<tool_call|>`:   false,
 		`The token <|tool_call> opens a call of weather etc.`: false,
