@@ -20,7 +20,7 @@ import (
 )
 
 // The server listens before its model is there, says so, and serves requests
-// that came early. Streams hear heartbeats meanwhile.
+// that came early. Streams receive heartbeats meanwhile.
 func TestLoading(t *testing.T) {
 	hold := make(chan struct{})
 	v := startModel(t, func(o *setup) {

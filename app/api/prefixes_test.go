@@ -9,7 +9,7 @@ import (
 	"godwit/engine"
 )
 
-// keeping has a server keep what its model reads.
+// keeping makes a server keep the prefixes that its model reads.
 func keeping(t testing.TB, o *setup, dir string) {
 	store := engine.OpenPrefixes(engine.PrefixOptions{Dir: dir, Disk: 1 << 30, Memory: 256 << 20})
 	o.Prefixes, o.Engine.Prefixes = store, store

@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// wrong is a CPU whose first output of every batch is off, and every third batch
+// wrong is a CPU that miscomputes the first output of every batch, and every third batch
 // of which panics.
 type wrong struct {
 	cpu.Driver

@@ -19,7 +19,7 @@ var wants = map[string]Want{
 	"late": {byPage, byPage}, "late windows": {byPage, Q4_0}, "one": {Q4_0, byPage},
 }
 
-// shapes are the models that the books are tested on.
+// shapes are the models on which the cache's bookkeeping is tested.
 var shapes = map[string]func() ([]LayerInfo, Settings){
 	"full": func() ([]LayerInfo, Settings) {
 		return model(2, 2, 2, 32), Settings{Cells: 640, Seqs: 4, UBatch: 96}
@@ -71,7 +71,7 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 	},
 }
 
-// exact are settings with an exact window and pinned rows.
+// exact returns settings with an exact window and pinned rows.
 func exact(s Settings, newest, pinned int) Settings {
 	s.ExactWindow, s.ExactSinks = &newest, &pinned
 	return s

@@ -180,7 +180,7 @@ func TestFreshKeeps(t *testing.T) {
 	}
 }
 
-// What a scheduler leaves behind is on disk, also with a context that shifts, and
+// A closed scheduler leaves its prefixes on disk, even with a shifted context, and
 // a small store gives up what was not used for the longest time.
 func TestKeptOnDisk(t *testing.T) {
 	dir := t.TempDir()

@@ -293,7 +293,7 @@ func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 	})
 }
 
-// rouse has a loop that waits look at the contexts of its jobs.
+// rouse wakes a waiting loop so that it checks the contexts of its jobs.
 func (s *Sched) rouse() {
 	select {
 	case s.wake <- struct{}{}:

@@ -79,7 +79,7 @@ func (s *Sched) root(t *task) prefix.Key {
 	return s.o.Prefixes.Root(s.o.Identity, []byte(t.Salt))
 }
 
-// fetch reads what a text continued at pos needs.
+// fetch reads the pages that a text needs to continue at pos.
 func fetch(m *prefix.Match, pos int, groups [][2]int, points bool) *taken {
 	t := &taken{match: m, pos: pos, pages: map[[2]int][]byte{}}
 	disk := map[int]bool{}
