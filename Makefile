@@ -36,7 +36,7 @@ archives: ## release archives for Linux and Windows in build/bin/release; needs 
 
 test: ## everything that CI runs; root on Debian gets what is missing installed first
 	@build/ci/packages.sh
-	@$(MAKE) check test-go test-arm64 test-emu test-page test-window test-clients
+	@$(MAKE) check test-go test-arm64 test-emu test-page test-window test-clients test-agents
 	@echo "make test: passed"
 
 test-all: ## make test, and the long matrices that CI leaves out
