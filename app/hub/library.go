@@ -405,6 +405,9 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 				return fmt.Errorf("%s is not removed (is the model in use?): %w", f.Path, err)
 			}
 		}
+		if err := dropProjectors(root, path.Dir(e.Files[0].Path)); err != nil {
+			return err
+		}
 		if err := prune(root, path.Dir(e.Files[0].Path)); err != nil {
 			return err
 		}

@@ -1,8 +1,11 @@
 package hub
 
 import (
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"godwit/engine/gguf"
@@ -12,6 +15,49 @@ import (
 func isProjector(name string) bool {
 	name = strings.ToLower(filepath.Base(name))
 	return strings.HasPrefix(name, "mmproj") && filepath.Ext(name) == ".gguf"
+}
+
+// projectorTypes are the types of projectors from the one that is taken first: as
+// exact as the original, then half of it.
+var projectorTypes = []string{"F16", "BF16", "Q8_0", "F32"}
+
+// projectorOf chooses among the projectors of a repository; nil if there are none.
+func projectorOf(files []RepoFile) *RepoFile {
+	var best *RepoFile
+	rank := func(f *RepoFile) int {
+		if i := slices.Index(projectorTypes, strings.ReplaceAll(quantOf(f.Name), "FP", "F")); i >= 0 {
+			return i
+		}
+		return len(projectorTypes)
+	}
+	for i := range files {
+		f := &files[i]
+		if isProjector(f.Name) && (best == nil || rank(f) < rank(best)) {
+			best = f
+		}
+	}
+	return best
+}
+
+// dropProjectors removes the projectors of a folder without models.
+func dropProjectors(root *os.Root, dir string) error {
+	list, err := fs.ReadDir(root.FS(), dir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, e := range list {
+		if strings.EqualFold(path.Ext(e.Name()), ".gguf") && !isProjector(e.Name()) {
+			return nil
+		}
+	}
+	for _, e := range list {
+		if isProjector(e.Name()) {
+			if err := ignoreMissing(root.Remove(filepath.Join(filepath.FromSlash(dir), e.Name()))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // projectorBeside reports whether a projector for models of a width lies in a model's

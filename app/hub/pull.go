@@ -56,6 +56,9 @@ func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)
 		Source: fmt.Sprintf("%s@%s", repo.ID, rev),
 	}
 	meter.p.Total = chosen.Size
+	if p := chosen.Projector; p != nil {
+		meter.p.Total += p.Size
+	}
 	for _, f := range chosen.Files {
 		local, err := ref.local(f.Name)
 		if err != nil {
@@ -66,6 +69,13 @@ func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)
 			return Model{}, err
 		}
 		e.Files = append(e.Files, entryFile{Path: filepath.ToSlash(local), Size: r.size, SHA256: r.sha256})
+	}
+	if p := chosen.Projector; p != nil { // beside the model, where it is looked for
+		local := filepath.Join(filepath.Dir(filepath.FromSlash(e.Files[0].Path)), path.Base(p.Name))
+		r := &remote{path: path.Join(ref.ID(), "resolve", rev, p.Name), local: local, size: p.Size, sha256: p.SHA256}
+		if err := l.fetch(ctx, root, name, r, meter); err != nil {
+			return Model{}, err
+		}
 	}
 	meter.done()
 	return l.add(ctx, e)

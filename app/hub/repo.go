@@ -38,6 +38,8 @@ type RepoModel struct {
 	Size  int64      `json:"size"`  // bytes of all files
 	Ref   string     `json:"ref"`   // what to pull
 	Files []RepoFile `json:"files"`
+	// Projector is the file with which the model reads pictures; nil for none.
+	Projector *RepoFile `json:"projector,omitempty"`
 }
 
 // RepoFile is a file of a repository.
@@ -225,7 +227,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 	for _, f := range files {
 		byName[f.Name] = f
 	}
-	list := []RepoModel{}
+	list, projector := []RepoModel{}, projectorOf(files)
 	for _, f := range files {
 		base := strings.ToLower(path.Base(f.Name))
 		if strings.HasPrefix(base, "mmproj") || strings.Contains(base, "imatrix") {
@@ -241,7 +243,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 				continue
 			}
 		}
-		m.Ref = Ref{ref.Owner, ref.Repo, m.Quant}.String()
+		m.Ref, m.Projector = Ref{ref.Owner, ref.Repo, m.Quant}.String(), projector
 		list = append(list, m)
 	}
 	// Where a quantisation occurs twice the file's name tells them apart.
