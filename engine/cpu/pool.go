@@ -164,7 +164,8 @@ func (p *pool) run(ctx context.Context, stages *[]stage, short bool) error {
 	if ctx.Done() == nil {
 		p.ctx.Store(nil)
 	} else {
-		p.ctx.Store(&ctx)
+		c := ctx // so that a run without an end takes no memory
+		p.ctx.Store(&c)
 	}
 	p.at.Store(0)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
