@@ -21,7 +21,7 @@ func isProjector(name string) bool {
 // exact as the original, then half of it.
 var projectorTypes = []string{"F16", "BF16", "Q8_0", "F32"}
 
-// projectorOf chooses among the projectors of a repository; nil if there are none.
+// projectorOf chooses among the projectors of a repository; nil without one.
 func projectorOf(files []RepoFile) *RepoFile {
 	var best *RepoFile
 	rank := func(f *RepoFile) int {

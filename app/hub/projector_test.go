@@ -8,7 +8,7 @@ import (
 )
 
 // TestPullProjector pulls a model of a repository that has projectors: one lies
-// beside the model, is no model of its own, and goes with the last model.
+// beside the model, is not listed, and goes with the last model.
 func TestPullProjector(t *testing.T) {
 	model, projector := tinyModel(t, 30_000, 1), []byte("a projector")
 	h := newHub(t, map[string][]byte{
