@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check check-parts fmt lint vet cross generate generate-check \
-	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients test-agents bench-ui archives clean
+	notice notice-check arrows tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients test-agents bench-ui archives clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,7 +78,7 @@ check: ## format, vet, lint, cross-builds, generated files, licences
 
 check-parts:
 	@$(STAGE) lint - go.mod $(MAKE) fmt vet lint
-	@$(STAGE) generated - go.mod $(MAKE) tools-test generate-check notice-check
+	@$(STAGE) generated - go.mod $(MAKE) tools-test generate-check notice-check arrows
 	@$(STAGE) cross-builds - go.mod build/ci/cross.sh
 
 fmt: ## fail on a file that gofumpt would change (`make fmt FIX=1` changes it)
@@ -104,6 +104,10 @@ notice: ## rewrite NOTICE from the modules that are linked
 
 notice-check: ## fail where NOTICE does not match the modules
 	@go run -C build/tools ./notice -root ../.. -check
+
+arrows: ## fail where more than two arrows between the files of app/api run against their order
+	@go run -C build/tools ./arrows -root ../.. -most 2 app/api
+	@go run -C build/tools ./arrows -root ../.. app/pool app/api/page engine engine/kv
 
 tidy-check: ## fail where go mod tidy would change a file
 	@go mod tidy -diff

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"godwit/app/api/wire"
-	"godwit/app/pool"
 	"godwit/engine"
 )
 
@@ -30,7 +28,7 @@ type parser func(body []byte) (wire.Call, error)
 
 // generate is the handler of every endpoint that answers with text: it reads a
 // call, has it answered, and sends the answer whole or as a stream.
-func (s *Server) generate(parse parser) handler {
+func (s *Server) generate(parse parser) wire.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body, err := s.body(w, r)
 		if err != nil {
@@ -57,13 +55,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	whose := s.whose(r)
 	s.work.Go(func() { s.produce(ctx, call, whose, items) }) // may end after its request, with the device's step
 	if head.Stream {
-		return s.sendStream(ctx, newStream(w, head.Lines), call, items)
+		return s.sendStream(ctx, wire.NewOut(w, head.Lines), call, items)
 	}
 	body, err := collect(ctx, call, items, func(text string) { s.note(w, wire.Notices{text}, nil) })
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, body)
+	wire.WriteJSON(w, http.StatusOK, body)
 	return nil
 }
 
@@ -110,22 +108,22 @@ func broken(ev *engine.Event) []string {
 
 // tell passes a notice on with a stream: as a header, or as a comment once the
 // headers have gone.
-func (s *Server) tell(out *stream, text string) error {
-	if !out.begun {
-		s.note(out.w, wire.Notices{text}, nil)
+func (s *Server) tell(out *wire.Out, text string) error {
+	if !out.Begun {
+		s.note(out.W, wire.Notices{text}, nil)
 		return nil
 	}
 	s.log.Info("request notice", "notice", text)
-	return out.comment(wire.NoticeHeader + ": " + text)
+	return out.Comment(wire.NoticeHeader + ": " + text)
 }
 
 // sendStream sends the items of an answer as they come.
-func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, items <-chan item) error {
+func (s *Server) sendStream(ctx context.Context, out *wire.Out, call wire.Call, items <-chan item) error {
 	beat := time.NewTicker(s.beat)
 	defer beat.Stop()
 	var reply wire.Stream
 	fail := func(err error) error {
-		if !out.begun {
+		if !out.Begun {
 			return err
 		}
 		if reply == nil { // only heartbeats so far
@@ -134,7 +132,7 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 		if err := reply.Fail(out, s.explain(err)); err != nil {
 			return nil //nolint:nilerr // the client has gone
 		}
-		_ = out.flush()
+		_ = out.Flush()
 		return nil
 	}
 	started := false
@@ -154,7 +152,7 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 				return fail(context.Cause(ctx))
 			case !open:
 				if err = reply.End(out); err == nil {
-					err = out.flush()
+					err = out.Flush()
 				}
 				if err != nil {
 					s.log.Debug("stream not finished", "err", err)
@@ -176,8 +174,8 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 				if err == nil {
 					err = reply.Add(out, it.choice, &it.event)
 				}
-				if err == nil && out.begun && len(items) == 0 {
-					err = out.flush()
+				if err == nil && out.Begun && len(items) == 0 {
+					err = out.Flush()
 				}
 				if it.event.Kind != engine.Prefill {
 					beat.Reset(s.beat)
@@ -186,7 +184,7 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 		case <-ctx.Done(): // without waiting for the device
 			return fail(context.Cause(ctx))
 		case <-beat.C:
-			err = out.heartbeat()
+			err = out.Heartbeat()
 		}
 		if err != nil {
 			s.log.Debug("client has gone", "err", err)
@@ -219,7 +217,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 		return
 	}
 	defer l.Release()
-	tallyOf(ctx).use(l.Model.Name)
+	wire.TallyOf(ctx).Use(l.Model.Name)
 	m := &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 	requests, err := call.Requests(m)
 	for i := range requests {
@@ -259,7 +257,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 // been read.
 func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.Request, send func(item) bool, ready func()) {
 	defer ready()
-	used := progress{s: s, t: tallyOf(ctx)}
+	used := progress{s: s, t: wire.TallyOf(ctx)}
 	defer used.close()
 	for ev, err := range e.Generate(ctx, r) {
 		if errors.Is(err, engine.ErrMask) {
@@ -278,90 +276,3 @@ func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.R
 		}
 	}
 }
-
-// context ends with the client or with the server.
-func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	stop := context.AfterFunc(s.ctx, func() { cancel(errStopping) })
-	return ctx, func() {
-		stop()
-		cancel(context.Canceled)
-	}
-}
-
-// explain turns any error into the message for the client.
-func (s *Server) explain(err error) *wire.Error {
-	var e *wire.Error
-	var missing *pool.MissingError
-	var unnamed *pool.UnnamedError
-	var load *pool.LoadError
-	var long *engine.TooLong
-	var wrong *engine.InputError
-	switch {
-	case errors.As(err, &e):
-		return e
-	case errors.As(err, &missing):
-		e := wire.Fault(http.StatusNotFound, wire.NotFound, "%v", missing)
-		e.Code, e.Param = "model_not_found", "model"
-		return e
-	case errors.As(err, &unnamed):
-		return wire.Bad("model", "%v", unnamed)
-	case errors.Is(err, pool.ErrStopping):
-		return errStopping
-	case errors.As(err, &load):
-		return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", load)
-	case errors.As(err, &long):
-		return &wire.Error{
-			Status: http.StatusBadRequest, Type: wire.Overflow, Code: "context_length_exceeded",
-			Message: long.Error(), Prompt: long.Prompt, Context: long.Context,
-		}
-	case errors.As(err, &wrong):
-		return wire.Bad(wrong.Path, "%s", wrong.Msg)
-	case errors.Is(err, engine.ErrSlot):
-		return wire.Bad("id_slot", "%v", err)
-	case errors.Is(err, engine.ErrNoImages):
-		e := wire.Bad("", "%s%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), s.withVision())
-		e.Code = "unsupported_content"
-		return e
-	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding), errors.Is(err, engine.ErrRank):
-		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
-	case errors.Is(err, engine.ErrFull):
-		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", err)
-	case errors.Is(err, engine.ErrGap):
-		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%v", err)
-	case errors.Is(err, context.Canceled) && s.ctx.Err() == nil:
-		return errGone
-	case errors.Is(err, context.Canceled), errors.Is(err, engine.ErrClosed):
-		return errStopping
-	}
-	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
-}
-
-// withVision names the models that would read a picture; empty if none exist.
-func (s *Server) withVision() string {
-	list, err := s.pool.Library().List()
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for i := range list {
-		if list[i].Vision {
-			names = append(names, list[i].Name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "; models here that do: " + strings.Join(names, ", ")
-}
-
-// statusGone is the status of a request whose client did not wait for the answer,
-// as in nginx; the counters keep it apart from failures.
-const statusGone = 499
-
-// errGone is for the counters, and for a client that has closed its connection for
-// sending only, which looks like one that has gone.
-var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
-
-// errStopping ends requests when the server does.
-var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", pool.ErrStopping)

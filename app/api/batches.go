@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"godwit/app/api/anthropic"
@@ -20,36 +19,15 @@ const (
 	batchRequests = 10000    // limit on unanswered requests of all batches
 )
 
-// batches are Anthropic's message batches, the oldest first. One request is
-// answered at a time, so that conversations beside them find room.
-type batches struct {
-	mu      sync.Mutex
-	list    []*batch
-	bytes   int
-	waiting int
-	working bool
-}
-
-// batch is a batch with its results so far.
-type batch struct {
-	anthropic.Batch
-	expires time.Time
-	whose   wire.Whose
-	pending []anthropic.Batched
-	results bytes.Buffer // JSON lines
-	bytes   int
-	cancel  context.CancelFunc // cancels the request that is being answered
-}
-
 // batchRoutes are the endpoints of message batches.
-func (s *Server) batchRoutes() []route {
-	return []route{
-		{"POST", "/v1/messages/batches", "Queue messages that are answered one by one.", s.startBatch, anthropic.BatchRequest{}, anthropic.Batch{}, nil},
-		{"GET", "/v1/messages/batches", "List the batches, the newest first.", s.listBatches, nil, anthropic.BatchList{}, []string{"limit", "after_id", "before_id"}},
-		{"GET", "/v1/messages/batches/{id}", "Describe a batch.", s.oneBatch, nil, anthropic.Batch{}, nil},
-		{"DELETE", "/v1/messages/batches/{id}", "Drop a batch that has ended.", s.dropBatch, nil, anthropic.BatchDeleted{}, nil},
-		{"POST", "/v1/messages/batches/{id}/cancel", "End a batch; what is answered stays.", s.cancelBatch, nil, anthropic.Batch{}, nil},
-		{"GET", "/v1/messages/batches/{id}/results", "The results of a batch that has ended, as JSON lines.", s.batchResults, nil, nil, nil},
+func (s *Server) batchRoutes() []wire.Route {
+	return []wire.Route{
+		wire.On("POST", "/v1/messages/batches", "Queue messages that are answered one by one.", s.startBatch, anthropic.BatchRequest{}, anthropic.Batch{}),
+		wire.On("GET", "/v1/messages/batches", "List the batches, the newest first.", s.listBatches, nil, anthropic.BatchList{}, "limit", "after_id", "before_id"),
+		wire.On("GET", "/v1/messages/batches/{id}", "Describe a batch.", s.oneBatch, nil, anthropic.Batch{}),
+		wire.On("DELETE", "/v1/messages/batches/{id}", "Drop a batch that has ended.", s.dropBatch, nil, anthropic.BatchDeleted{}),
+		wire.On("POST", "/v1/messages/batches/{id}/cancel", "End a batch; what is answered stays.", s.cancelBatch, nil, anthropic.Batch{}),
+		wire.On("GET", "/v1/messages/batches/{id}/results", "The results of a batch that has ended, as JSON lines.", s.batchResults, nil, nil),
 	}
 }
 
@@ -83,7 +61,7 @@ func (s *Server) startBatch(w http.ResponseWriter, r *http.Request) error {
 		q.working = true
 		s.work.Go(s.workBatches)
 	}
-	writeJSON(w, http.StatusOK, b.Batch)
+	wire.WriteJSON(w, http.StatusOK, b.Batch)
 	return nil
 }
 
@@ -187,7 +165,7 @@ func (q *batches) with(w http.ResponseWriter, r *http.Request, do func(b *batch)
 	}
 	q.mu.Unlock()
 	if err == nil {
-		writeJSON(w, http.StatusOK, body)
+		wire.WriteJSON(w, http.StatusOK, body)
 	}
 	return err
 }
@@ -264,7 +242,7 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) error {
 
 // listBatches answers GET /v1/messages/batches.
 func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
-	limit, err := limitOf(r, 20, 1000)
+	limit, err := wire.Limit(r, 20, 1000)
 	if err != nil {
 		return err
 	}
@@ -275,6 +253,6 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 		all = append(all, s.located(b, r))
 	}
 	s.batches.mu.Unlock()
-	writeJSON(w, http.StatusOK, anthropic.Page(all, func(b *anthropic.Batch) string { return b.ID }, limit, q.Get("before_id"), q.Get("after_id")))
+	wire.WriteJSON(w, http.StatusOK, anthropic.Page(all, func(b *anthropic.Batch) string { return b.ID }, limit, q.Get("before_id"), q.Get("after_id")))
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"godwit/app/api/lmstudio"
 	"godwit/app/api/wire"
 	"godwit/app/pool"
 	"godwit/engine"
@@ -31,7 +30,7 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, plan)
+		wire.WriteJSON(w, http.StatusOK, plan)
 		return nil
 	})
 }
@@ -66,7 +65,7 @@ func (s *Server) prefixes(w http.ResponseWriter, _ *http.Request) error {
 			k.Texts = append(k.Texts, keptTexts{c.Name, c.Tokens(), c.PageBytes, c.Points, c.PointBytes, c.Used.Unix()})
 		}
 	}
-	writeJSON(w, http.StatusOK, k)
+	wire.WriteJSON(w, http.StatusOK, k)
 	return nil
 }
 
@@ -127,39 +126,6 @@ func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return wire.Bad("", "%v", err)
 	}
-	writeJSON(w, http.StatusOK, plan)
+	wire.WriteJSON(w, http.StatusOK, plan)
 	return nil
-}
-
-// studioModels answers GET /api/v0/models.
-func (s *Server) studioModels(w http.ResponseWriter, _ *http.Request) error {
-	list, err := s.pool.Models()
-	if err != nil {
-		return err
-	}
-	loadedFirst(list)
-	out := lmstudio.Models{Object: "list", Data: []lmstudio.Model{}}
-	for i := range list {
-		out.Data = append(out.Data, studioModel(&list[i]))
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
-}
-
-// studioModel answers GET /api/v0/models/{id}.
-func (s *Server) studioModel(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.named(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, studioModel(&m))
-	return nil
-}
-
-func studioModel(m *pool.Model) lmstudio.Model {
-	return lmstudio.Model{
-		ID: m.Name, Object: "model", Type: lmstudio.Type(pool.Embeds(&m.Model), m.Vision), Publisher: m.Publisher(), Arch: m.Arch,
-		Compatibility: "gguf", Quant: m.Quant, State: lmstudio.State(m.Loaded()),
-		MaxContext: m.Info.Context, LoadedContext: m.Standing.Context,
-	}
 }

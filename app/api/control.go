@@ -1,10 +1,8 @@
 package api
 
 import (
-	"net/http"
 	"sync"
 
-	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/engine"
 )
@@ -37,23 +35,4 @@ func (c *controls) add(call wire.Call) (control *engine.Control, done func()) {
 		defer c.mu.Unlock()
 		delete(c.byID, id)
 	}
-}
-
-// control answers POST /v1/chat/completions/control.
-func (s *Server) control(w http.ResponseWriter, r *http.Request) error {
-	var c openai.Control
-	if err := s.read(w, r, &c); err != nil {
-		return err
-	}
-	s.controls.mu.Lock()
-	running := s.controls.byID[c.ID]
-	s.controls.mu.Unlock()
-	if running == nil {
-		e := wire.Fault(http.StatusNotFound, wire.NotFound, "no running chat completion has the id %.64q", c.ID)
-		e.Param = "id"
-		return e
-	}
-	running.EndReasoning()
-	writeJSON(w, http.StatusOK, openai.Controlled{ID: c.ID, Action: c.Action, Success: true})
-	return nil
 }

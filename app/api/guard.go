@@ -1,20 +1,15 @@
 package api
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
-	"io"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"godwit/app/api/wire"
@@ -254,93 +249,6 @@ func browsing(r *http.Request) string {
 	return ""
 }
 
-// body reads the body of a request within its limits of size and time.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if err := checkType(r); err != nil {
-		return nil, err
-	}
-	tooLarge := wire.Fault(http.StatusRequestEntityTooLarge, wire.Invalid, "the body is larger than %d bytes", maxBody)
-	if r.ContentLength > maxBody {
-		return nil, tooLarge
-	}
-	if p, ok := r.Body.(*paced); ok {
-		p.end = time.Now().Add(s.guard.total)
-	}
-	limited := http.MaxBytesReader(w, r.Body, maxBody)
-	data, err := io.ReadAll(io.LimitReader(limited, largeBody))
-	if err == nil && len(data) == largeBody {
-		size := r.ContentLength
-		if size < 0 {
-			size = maxBody
-		}
-		if !s.raw.try(size) {
-			_, _ = io.Copy(io.Discard, limited) // a connection that breaks while it sends tells a client no reason
-			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the large bodies of other requests take the %d bytes that there are for them", rawBytes)
-		}
-		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
-		var rest []byte
-		rest, err = io.ReadAll(limited)
-		data = append(data, rest...)
-	}
-	var limit *http.MaxBytesError
-	switch {
-	case errors.As(err, &limit):
-		return nil, tooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body came too slowly: %d bytes, then nothing", len(data))
-	case err != nil:
-		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
-	}
-	if rec, ok := w.(*recorder); ok {
-		if names := wire.Ignored(data, rec.request); names != "" {
-			w.Header().Set(wire.IgnoredHeader, names)
-		}
-	}
-	return data, s.admit(r, int64(len(data)))
-}
-
-// admit waits until a body can be read into values, for as long as a body may
-// take to come. The request counts with its bytes until it ends. The body has
-// been read to its end, so a client that hangs up is noticed.
-func (s *Server) admit(r *http.Request, bytes int64) error {
-	if bytes <= smallBody {
-		return nil
-	}
-	ctx, cancel := s.context(r)
-	defer cancel()
-	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "requests with %d bytes are being answered; this one has %d", valueBytes, bytes)
-	ctx, stop := context.WithTimeoutCause(ctx, s.guard.turn, full)
-	defer stop()
-	if err := s.values.take(ctx, bytes); err != nil {
-		return err
-	}
-	context.AfterFunc(r.Context(), func() { s.values.give(bytes) })
-	return nil
-}
-
-// paced gives every read of a body a deadline, and what is left of it when its
-// request has been answered.
-type paced struct {
-	io.ReadCloser
-	control *http.ResponseController
-	pause   time.Duration
-	end     time.Time // deadline of the whole body; zero: none
-	begun   time.Time // when its request was taken up
-	readers *readers  // owner until the body ends; nil: none
-
-	mu     sync.Mutex
-	ousted bool // made room for another request
-}
-
-// oust ends the body.
-func (p *paced) oust() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ousted = true
-	_ = p.control.SetReadDeadline(time.Now()) // it was set before, so it can be set
-}
-
 // pace has the body of a request come at some speed, or end.
 func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
@@ -352,33 +260,4 @@ func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 	}
 	r.Body = p
 	return p.wait()
-}
-
-func (p *paced) wait() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ousted {
-		return os.ErrDeadlineExceeded
-	}
-	next := time.Now().Add(p.pause)
-	if !p.end.IsZero() && next.After(p.end) {
-		next = p.end
-	}
-	return p.control.SetReadDeadline(next)
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	if err := p.wait(); err != nil {
-		return 0, err
-	}
-	n, err := p.ReadCloser.Read(b)
-	if errors.Is(err, io.EOF) { // from here on the server watches whether the client goes
-		if p.readers != nil {
-			p.readers.drop(p)
-		}
-		if err := p.control.SetReadDeadline(time.Time{}); err != nil {
-			return n, err
-		}
-	}
-	return n, err
 }

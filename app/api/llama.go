@@ -17,44 +17,16 @@ import (
 	"godwit/engine"
 )
 
-// with runs do with a loaded model.
-func (s *Server) with(r *http.Request, name string, do func(ctx context.Context, l *pool.Lease) error) error {
-	ctx, cancel := s.context(r)
-	defer cancel()
-	l, err := s.acquire(ctx, name, nil)
-	if err != nil {
-		return err
-	}
-	defer l.Release()
-	tallyOf(ctx).use(l.Model.Name)
-	return do(ctx, l)
-}
-
-// read reads and decodes a body.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := s.body(w, r)
-	if err != nil {
-		return err
-	}
-	return wire.Decode(body, into)
-}
-
-// quiet is an error that the log has already or does not want: programs ask for
-// the server's health every second while it loads.
-type quiet struct{ error }
-
-func (q quiet) Unwrap() error { return q.error }
-
 // health answers GET /health.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	ready, err := s.pool.Health()
 	switch {
 	case err != nil:
-		return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the model cannot be loaded: %v", err)}
+		return wire.NewQuiet(wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the model cannot be loaded: %v", err))
 	case !ready:
-		return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "Loading model")}
+		return wire.NewQuiet(wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "Loading model"))
 	}
-	writeJSON(w, http.StatusOK, llamaserver.Health{Status: "ok"})
+	wire.WriteJSON(w, http.StatusOK, llamaserver.Health{Status: "ok"})
 	return nil
 }
 
@@ -80,7 +52,7 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		p.Slots = len(view.Slots)
-		writeJSON(w, http.StatusOK, p)
+		wire.WriteJSON(w, http.StatusOK, p)
 		return nil
 	})
 }
@@ -101,9 +73,9 @@ func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
 			})
 		}
 		if !idle && r.URL.Query().Get("fail_on_no_slot") != "" {
-			return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "all %d slots are busy", len(out))}
+			return wire.NewQuiet(wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "all %d slots are busy", len(out)))
 		}
-		writeJSON(w, http.StatusOK, out)
+		wire.WriteJSON(w, http.StatusOK, out)
 		return nil
 	})
 }
@@ -137,7 +109,7 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			writeJSON(w, http.StatusOK, llamaserver.SlotSaved{Slot: id, File: file.Filename, Saved: n, Written: size, Timings: llamaserver.SlotTimes{Save: ms()}})
+			wire.WriteJSON(w, http.StatusOK, llamaserver.SlotSaved{Slot: id, File: file.Filename, Saved: n, Written: size, Timings: llamaserver.SlotTimes{Save: ms()}})
 		case "restore":
 			n, size, err := s.states.restore(ctx, l.Engine, id, s.whose(r).Salt(""), file.Filename)
 			if err != nil {
@@ -147,13 +119,13 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 			if err != nil && !errors.Is(err, engine.ErrSlot) { // a request has taken it already
 				return err
 			}
-			writeJSON(w, http.StatusOK, llamaserver.SlotRestored{Slot: id, File: file.Filename, Restored: n, From: from, Read: size, Timings: llamaserver.SlotTimes{Restore: ms()}})
+			wire.WriteJSON(w, http.StatusOK, llamaserver.SlotRestored{Slot: id, File: file.Filename, Restored: n, From: from, Read: size, Timings: llamaserver.SlotTimes{Restore: ms()}})
 		default:
 			n, err := l.Engine.EraseSlot(ctx, id)
 			if err != nil {
 				return err
 			}
-			writeJSON(w, http.StatusOK, llamaserver.SlotErased{Slot: id, Erased: n})
+			wire.WriteJSON(w, http.StatusOK, llamaserver.SlotErased{Slot: id, Erased: n})
 		}
 		return nil
 	})
@@ -182,7 +154,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 			}
 			out.Tokens = pieces
 		}
-		writeJSON(w, http.StatusOK, out)
+		wire.WriteJSON(w, http.StatusOK, out)
 		return nil
 	})
 }
@@ -213,7 +185,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, llamaserver.Text{Content: string(t.Decode(q.Tokens, true))})
+		wire.WriteJSON(w, http.StatusOK, llamaserver.Text{Content: string(t.Decode(q.Tokens, true))})
 		return nil
 	})
 }
@@ -237,7 +209,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, llamaserver.Prompt{Prompt: text})
+		wire.WriteJSON(w, http.StatusOK, llamaserver.Prompt{Prompt: text})
 		return nil
 	})
 }
@@ -263,7 +235,7 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, anthropic.Count{Tokens: len(tokens)})
+		wire.WriteJSON(w, http.StatusOK, anthropic.Count{Tokens: len(tokens)})
 		return nil
 	})
 }

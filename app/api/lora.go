@@ -24,7 +24,7 @@ func (s *Server) loras(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, list)
+	wire.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -61,6 +61,6 @@ func (s *Server) setLoras(w http.ResponseWriter, r *http.Request) error {
 		by[list[*q.ID].Path] = float32(*q.Scale)
 	}
 	s.pool.SetAdapters(by)
-	writeJSON(w, http.StatusOK, llamaserver.Done{Success: true})
+	wire.WriteJSON(w, http.StatusOK, llamaserver.Done{Success: true})
 	return nil
 }

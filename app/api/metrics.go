@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -19,8 +18,8 @@ type counters struct {
 	step, first                  *metrics.Histogram
 }
 
-func (c *counters) init(s *Server) {
-	c.set = s.metrics
+func (c *counters) init(set *metrics.Set) {
+	c.set = set
 	c.prompt = c.set.NewCounter("godwit_prompt_tokens_total")
 	c.cached = c.set.NewCounter("godwit_prompt_tokens_cached_total")
 	c.generated = c.set.NewCounter("godwit_generated_tokens_total")
@@ -45,16 +44,4 @@ func (c *counters) observe(st engine.Step) {
 // request counts an answered request.
 func (c *counters) request(endpoint string, status int) {
 	c.set.GetOrCreateCounter(fmt.Sprintf("godwit_requests_total{endpoint=%q,status=\"%d\"}", endpoint, status)).Inc()
-}
-
-// count adds up a finished generation.
-func (s *Server) count(r *engine.Result) {
-	c := &s.counters
-	c.prompt.Add(r.Prompt)
-	c.cached.Add(r.Cached)
-	c.generated.Add(r.Completion)
-	c.promptSeconds.Add(r.Prefill.Seconds())
-	c.decodeSeconds.Add(r.Decode.Seconds())
-	c.first.Update((r.Waited + r.Prefill).Seconds())
-	s.log.Debug("answered", "tokens", r.Completion, "ms", (r.Prefill + r.Decode).Round(time.Millisecond).Milliseconds())
 }

@@ -17,31 +17,31 @@ func (s *Server) openapi() map[string]any {
 	schemas := wire.Schemas{}
 	paths := map[string]map[string]any{}
 	failure := map[string]any{"description": "An error in the form of the dialect.", "content": content(map[string]any{"type": "object"})}
-	for _, r := range s.table() {
-		op := map[string]any{"summary": r.about, "operationId": operation(r.method, r.path)}
-		if r.request != nil {
-			op["requestBody"] = map[string]any{"required": true, "content": content(schemas.Request(r.request))}
+	for _, r := range s.endpoints.all {
+		op := map[string]any{"summary": r.About, "operationId": operation(r.Method, r.Path)}
+		if r.Request != nil {
+			op["requestBody"] = map[string]any{"required": true, "content": content(schemas.Request(r.Request))}
 		}
 		answer := map[string]any{"description": "Done."}
-		if r.answer != nil {
-			answer["content"] = content(schemas.Answer(r.answer))
+		if r.Answer != nil {
+			answer["content"] = content(schemas.Answer(r.Answer))
 		}
 		op["responses"] = map[string]any{"200": answer, "default": failure}
 		var parameters []any
-		for _, m := range wildcard.FindAllStringSubmatch(r.path, -1) {
+		for _, m := range wildcard.FindAllStringSubmatch(r.Path, -1) {
 			parameters = append(parameters, parameter("path", m[1], true))
 		}
-		for _, name := range r.query {
+		for _, name := range r.Query {
 			parameters = append(parameters, parameter("query", name, false))
 		}
 		if parameters != nil {
 			op["parameters"] = parameters
 		}
-		path := documented(r.path)
+		path := documented(r.Path)
 		if paths[path] == nil {
 			paths[path] = map[string]any{}
 		}
-		paths[path][strings.ToLower(r.method)] = op
+		paths[path][strings.ToLower(r.Method)] = op
 	}
 	return map[string]any{
 		"openapi": "3.1.0",
@@ -75,6 +75,6 @@ func operation(method, path string) string {
 }
 
 func (s *Server) openapiDocument(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, s.openapi())
+	wire.WriteJSON(w, http.StatusOK, s.openapi())
 	return nil
 }

@@ -44,18 +44,18 @@ func pointer(parts ...string) string {
 func TestOpenAPI(t *testing.T) {
 	v := shared(t)
 	doc, schema := document(t, v)
-	for _, r := range v.table() {
-		path := documented(r.path)
-		op := at(doc, "paths", path, strings.ToLower(r.method))
+	for _, r := range v.endpoints.all {
+		path := documented(r.Path)
+		op := at(doc, "paths", path, strings.ToLower(r.Method))
 		if op == nil || at(op, "summary") == "" {
-			t.Errorf("%s %s is not in the document", r.method, r.path)
+			t.Errorf("%s %s is not in the document", r.Method, r.Path)
 			continue
 		}
-		if r.request != nil {
-			schema(pointer("paths", path, strings.ToLower(r.method), "requestBody", "content", "application/json", "schema"))
+		if r.Request != nil {
+			schema(pointer("paths", path, strings.ToLower(r.Method), "requestBody", "content", "application/json", "schema"))
 		}
-		if r.answer != nil {
-			schema(pointer("paths", path, strings.ToLower(r.method), "responses", "200", "content", "application/json", "schema"))
+		if r.Answer != nil {
+			schema(pointer("paths", path, strings.ToLower(r.Method), "responses", "200", "content", "application/json", "schema"))
 		}
 	}
 	tools := []object{{"type": "function", "function": object{"name": "f", "parameters": object{"type": "object"}}}}

@@ -1,12 +1,13 @@
 package api
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"godwit/app/api/wire"
 )
 
 const (
@@ -45,39 +46,60 @@ func (l *readers) oust() {
 	}
 }
 
-// enter counts a request that holds a body. Where too many do, bodies that come
-// slowly make room: whoever sends half a body blocks nobody.
-func (s *Server) enter(r *http.Request) error {
-	select {
-	case s.flight <- struct{}{}:
-		return nil
-	default:
-	}
-	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d requests are waiting already", cap(s.flight))
-	end := time.NewTimer(flightWait)
-	defer end.Stop()
-	again := time.NewTicker(readerGrace / 10)
-	defer again.Stop()
-	for {
-		s.readers.oust()
-		select {
-		case s.flight <- struct{}{}:
-			return nil
-		case <-r.Context().Done():
-			return errGone
-		case <-end.C:
-			return full
-		case <-again.C:
-			if !s.readers.any() {
-				return full
-			}
-		}
-	}
-}
-
 // any reports whether a body is still coming.
 func (l *readers) any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.list) > 0
+}
+
+// paced gives every read of a body a deadline, and what is left of it when its
+// request has been answered.
+type paced struct {
+	io.ReadCloser
+	control *http.ResponseController
+	pause   time.Duration
+	end     time.Time // of the whole body; zero: none
+	begun   time.Time // when its request was taken up
+	readers *readers  // that it belongs to until its end; nil: none
+
+	mu     sync.Mutex
+	ousted bool // made room for another request
+}
+
+// oust ends the body.
+func (p *paced) oust() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ousted = true
+	_ = p.control.SetReadDeadline(time.Now()) // it was set before, so it can be set
+}
+
+func (p *paced) wait() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ousted {
+		return os.ErrDeadlineExceeded
+	}
+	next := time.Now().Add(p.pause)
+	if !p.end.IsZero() && next.After(p.end) {
+		next = p.end
+	}
+	return p.control.SetReadDeadline(next)
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if err := p.wait(); err != nil {
+		return 0, err
+	}
+	n, err := p.ReadCloser.Read(b)
+	if errors.Is(err, io.EOF) { // from here on the server watches whether the client goes
+		if p.readers != nil {
+			p.readers.drop(p)
+		}
+		if err := p.control.SetReadDeadline(time.Time{}); err != nil {
+			return n, err
+		}
+	}
+	return n, err
 }

@@ -42,12 +42,12 @@ func (s *Server) emptyResponse(w http.ResponseWriter, c *openai.Responses) error
 	if !c.Head().Stream {
 		whole := c.Whole(m)
 		whole.Add(0, &end)
-		writeJSON(w, http.StatusOK, whole.Body())
+		wire.WriteJSON(w, http.StatusOK, whole.Body())
 		return nil
 	}
-	out, reply := newStream(w, false), c.Stream(m)
+	out, reply := wire.NewOut(w, false), c.Stream(m)
 	for _, step := range []func() error{
-		func() error { return reply.Start(out) }, func() error { return reply.Add(out, 0, &end) }, func() error { return reply.End(out) }, out.flush,
+		func() error { return reply.Start(out) }, func() error { return reply.Add(out, 0, &end) }, func() error { return reply.End(out) }, out.Flush,
 	} {
 		if err := step(); err != nil {
 			s.log.Debug("client has gone", "err", err)
@@ -77,7 +77,7 @@ func (s *Server) background(w http.ResponseWriter, r *http.Request, c *openai.Re
 			s.memory.Fail(c, s.explain(err))
 		}
 	})
-	writeJSON(w, http.StatusOK, body)
+	wire.WriteJSON(w, http.StatusOK, body)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (s *Server) keptResponse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, body)
+	wire.WriteJSON(w, http.StatusOK, body)
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (s *Server) dropResponse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, gone)
+	wire.WriteJSON(w, http.StatusOK, gone)
 	return nil
 }
 
@@ -110,13 +110,13 @@ func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, body)
+	wire.WriteJSON(w, http.StatusOK, body)
 	return nil
 }
 
 // inputItems answers GET /v1/responses/{id}/input_items.
 func (s *Server) inputItems(w http.ResponseWriter, r *http.Request) error {
-	limit, err := limitOf(r, 20, 100)
+	limit, err := wire.Limit(r, 20, 100)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Server) inputItems(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, list)
+	wire.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (s *Server) inputTokens(w http.ResponseWriter, r *http.Request) error {
 	notices, unused := c.Notes()
 	s.note(w, notices, unused)
 	if c.Empty {
-		writeJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens"})
+		wire.WriteJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens"})
 		return nil
 	}
 	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
@@ -158,7 +158,26 @@ func (s *Server) inputTokens(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens", Tokens: len(tokens)})
+		wire.WriteJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens", Tokens: len(tokens)})
 		return nil
 	})
+}
+
+// control answers POST /v1/chat/completions/control.
+func (s *Server) control(w http.ResponseWriter, r *http.Request) error {
+	var c openai.Control
+	if err := s.read(w, r, &c); err != nil {
+		return err
+	}
+	s.controls.mu.Lock()
+	running := s.controls.byID[c.ID]
+	s.controls.mu.Unlock()
+	if running == nil {
+		e := wire.Fault(http.StatusNotFound, wire.NotFound, "no running chat completion has the id %.64q", c.ID)
+		e.Param = "id"
+		return e
+	}
+	running.EndReasoning()
+	wire.WriteJSON(w, http.StatusOK, openai.Controlled{ID: c.ID, Action: c.Action, Success: true})
+	return nil
 }

@@ -169,7 +169,7 @@ func (s *Server) resumable(w http.ResponseWriter, r *http.Request, id string, ca
 	if len(id) > maxConvID {
 		return wire.Bad("", "%s has %d bytes, at most %d", ConversationHeader, len(id), maxConvID)
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(s.ctx, tallyKey{}, tallyOf(r.Context())))
+	ctx, cancel := context.WithCancel(context.WithValue(s.ctx, wire.TallyKey{}, wire.TallyOf(r.Context())))
 	p := newReplay(id, s.guard.keyOf(r), cancel)
 	if err := s.replays.put(p); err != nil {
 		cancel()
@@ -180,7 +180,7 @@ func (s *Server) resumable(w http.ResponseWriter, r *http.Request, id string, ca
 		defer cancel()
 		items := make(chan item, 16)
 		s.work.Go(func() { s.produce(ctx, call, whose, items) })
-		p.end(s.sendStream(ctx, newStream(p, call.Head().Lines), call, items))
+		p.end(s.sendStream(ctx, wire.NewOut(p, call.Head().Lines), call, items))
 	})
 	return s.follow(w, r, p, 0)
 }
@@ -188,11 +188,11 @@ func (s *Server) resumable(w http.ResponseWriter, r *http.Request, id string, ca
 // follow sends a stream from an offset on, until it ends or the client goes.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 	defer p.attach()()
-	out := newStream(w, false)
+	out := wire.NewOut(w, false)
 	for {
 		b, wait, err := p.read(from)
 		switch {
-		case err != nil && out.begun:
+		case err != nil && out.Begun:
 			return nil // the client was slower than the bytes were kept
 		case err != nil:
 			return err
@@ -204,8 +204,8 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *replay, from 
 			}
 			continue
 		}
-		if !out.begun {
-			out.begun = true
+		if !out.Begun {
+			out.Begun = true
 			p.mu.Lock()
 			maps.Copy(w.Header(), p.header)
 			p.mu.Unlock()
@@ -215,12 +215,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *replay, from 
 			return nil
 		}
 		from += len(b)
-		out.buf = b
-		if err := out.write(); err != nil {
+		if err := out.Raw(b); err != nil {
 			s.log.Debug("client has gone", "err", err)
 			return nil
 		}
-		if err := out.flush(); err != nil {
+		if err := out.Flush(); err != nil {
 			return nil //nolint:nilerr // the client has gone
 		}
 	}
@@ -235,13 +234,12 @@ func conversation(r *http.Request) string {
 }
 
 // resumeRoutes are the endpoints of resumable streams.
-func (s *Server) resumeRoutes() []route {
-	query := []string{"conv_id", "from"}
-	return []route{
-		{"GET", "/v1/stream", "Read a stream that was begun with X-Conversation-Id again, from a byte on.", s.resume, nil, nil, query},
-		{"DELETE", "/v1/stream", "End such a stream.", s.stopStream, nil, nil, query[:1]},
-		{"GET", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", s.resume, nil, nil, query[1:]},
-		{"DELETE", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", s.stopStream, nil, nil, nil},
+func (s *Server) resumeRoutes() []wire.Route {
+	return []wire.Route{
+		wire.On("GET", "/v1/stream", "Read a stream that was begun with X-Conversation-Id again, from a byte on.", s.resume, nil, nil, "conv_id", "from"),
+		wire.On("DELETE", "/v1/stream", "End such a stream.", s.stopStream, nil, nil, "conv_id"),
+		wire.On("GET", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", s.resume, nil, nil, "from"),
+		wire.On("DELETE", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", s.stopStream, nil, nil),
 	}
 }
 

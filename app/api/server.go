@@ -14,18 +14,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"godwit/app/api/anthropic"
-	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/pool"
@@ -33,49 +29,8 @@ import (
 	"godwit/engine"
 )
 
-// Options of a server.
-type Options struct {
-	Settings config.Settings
-	Prefixes *engine.Prefixes // what models have read; may be nil
-	States   string           // folder of saved slots
-	Version  string
-	Log      *slog.Logger // nil: none
-	Page     fs.FS        // served at /; nil: no page
-}
-
 // ErrExposed refuses to listen beyond loopback without a key.
 var ErrExposed = errors.New("listening on another address than loopback needs an API key")
-
-// Server is the API.
-type Server struct {
-	o        Options
-	log      *slog.Logger
-	guard    *guard
-	pool     *pool.Pool
-	states   *states
-	live     atomic.Pointer[applied]
-	noted    noted
-	memory   openai.Memory
-	metrics  *telemetry.Metrics
-	counters counters
-	mux      *http.ServeMux
-	mounted  []mounted
-	ctx      context.Context
-	stop     context.CancelFunc
-	flight   chan struct{} // one entry for each request that holds a body
-	readers  readers       // requests whose bodies are still arriving
-	raw      budget        // budget for bytes of large bodies
-	values   budget        // budget for bytes of bodies read into values
-	work     sync.WaitGroup
-	started  time.Time
-	beat     time.Duration // between the heartbeats of a stream
-	ending   ending
-	controls controls
-	batches  batches
-	replays  replays
-
-	stocks // what clients have set and begun
-}
 
 // New makes a server of a pool's models. Whoever made the pool closes it after the
 // server.
@@ -99,17 +54,11 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.counters.init(s)
+	s.counters.init(s.metrics)
+	s.endpoints = newEndpoints(s.dialects())
 	s.mux = s.routes()
 	p.Watch(pool.Watcher{Changed: s.changes.tell, Step: s.counters.observe})
 	return s, nil
-}
-
-// applied are the settings that take effect at once.
-type applied struct {
-	defaults  wire.Defaults
-	log       bool // log requests
-	anthropic anthropic.Options
 }
 
 // Apply has the settings that need neither a load nor a restart take effect:
@@ -182,13 +131,6 @@ func URL(l net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// ending is the times of a shutdown.
-type ending struct {
-	drain time.Duration // streams may end by themselves, then they are ended with an error
-	kill  time.Duration // connections that are left are cut off
-	leave time.Duration // a device that is still in the middle of a step is not waited for
-}
-
 // endings are those of every server.
 func endings() ending {
 	return ending{drain: 2 * time.Second, kill: 3500 * time.Millisecond, leave: 4300 * time.Millisecond}
@@ -244,17 +186,11 @@ func (s *Server) Mount(path string, h http.Handler, keyless func(path string) bo
 	s.mounted = append(s.mounted, mounted{path, keyless})
 }
 
-// mounted is a handler of another package.
-type mounted struct {
-	path    string
-	keyless func(path string) bool
-}
-
 // ServeHTTP checks who asks and passes the request on.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.work.Add(1)
 	defer s.work.Done()
-	form := formOf(r.URL.Path)
+	form := s.endpoints.form(r.URL.Path)
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	if err := s.guard.pace(w, r); err != nil {
@@ -275,17 +211,4 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.mux.ServeHTTP(w, r)
-}
-
-// fail sends an error in a dialect's form.
-func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
-	e := s.explain(err)
-	gone := errors.Is(err, context.Canceled) // the client has gone
-	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(quiet)) {
-		s.log.Warn("request failed", "err", err)
-	}
-	if e.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	writeJSON(w, e.Status, form(e))
 }

@@ -1,18 +1,12 @@
 package api
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"slices"
-	"time"
 
 	"godwit/app/api/wire"
 	"godwit/app/hub"
 	"godwit/app/pool"
-	"godwit/engine"
 )
 
 // service shows the server to the dialects.
@@ -37,40 +31,41 @@ func (v service) Use(r *http.Request, h wire.Head, do func(ctx context.Context, 
 		return err
 	}
 	defer l.Release()
-	tallyOf(ctx).use(l.Model.Name)
+	wire.TallyOf(ctx).Use(l.Model.Name)
 	return do(ctx, &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: v.s.live.Load().defaults, Load: l.Load})
 }
 
+func (v service) Context(r *http.Request) (context.Context, context.CancelFunc) {
+	return v.s.context(r)
+}
+
+func (v service) Explain(err error) *wire.Error { return v.s.explain(err) }
+
+func (v service) Find(name string) (hub.Model, error) { return v.s.pool.Find(name) }
+
+func (v service) Named(name string) (pool.Model, error) {
+	m, err := v.s.pool.Named(name)
+	if err != nil {
+		return pool.Model{}, err
+	}
+	return pool.Model{Model: m, Standing: v.s.pool.Standing(m.Path)}, nil
+}
+
 func (v service) Models() ([]pool.Model, error) {
-	list, err := v.s.pool.Models()
-	loadedFirst(list)
-	return list, err
+	return v.s.pool.Models()
 }
 
-// loadedFirst sorts loaded models to the front, then by name.
-func loadedFirst(list []pool.Model) {
-	rank := func(m *pool.Model) int {
-		if m.Loaded() {
-			return 0
-		}
-		return 1
+func (v service) Pull(ctx context.Context, name string, progress func(hub.Progress)) (hub.Model, error) {
+	lib := v.s.pool.Library()
+	if lib == nil {
+		return hub.Model{}, errNoLibrary
 	}
-	slices.SortStableFunc(list, func(a, b pool.Model) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Name, b.Name))
-	})
-}
-
-// inUse turns the errors about a model that cannot be unloaded into what a client
-// reads, and returns others as they are.
-func inUse(err error, name string) error {
-	if errors.Is(err, pool.ErrBusy) || errors.Is(err, pool.ErrFixed) {
-		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", name)
-	}
-	return err
+	m, err := lib.Pull(ctx, name, progress)
+	return m, hubFault(err)
 }
 
 func (v service) Unload(name string) error {
-	m, err := v.s.named(name)
+	m, err := v.Named(name)
 	if err != nil {
 		return err
 	}
@@ -78,7 +73,7 @@ func (v service) Unload(name string) error {
 }
 
 func (v service) Remove(ctx context.Context, name string) error {
-	m, err := v.s.named(name)
+	m, err := v.Named(name)
 	if err != nil {
 		return err
 	}
@@ -91,68 +86,4 @@ func (v service) Remove(ctx context.Context, name string) error {
 
 func (v service) Changed(ctx context.Context) <-chan struct{} {
 	return v.s.changes.listen(ctx, v.s.ctx)
-}
-
-// mount brings the endpoints of a dialect into the table.
-func mount(list []wire.Route) []route {
-	out := make([]route, len(list))
-	for i, r := range list {
-		out[i] = route{r.Method, r.Path, r.About, handler(r.Do), r.Request, r.Answer, r.Query}
-	}
-	return out
-}
-
-// acquire loads the model of a name.
-func (s *Server) acquire(ctx context.Context, name string, keep *time.Duration) (*pool.Lease, error) {
-	m, err := s.pool.Find(name)
-	if err != nil {
-		return nil, err
-	}
-	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: keep}))
-}
-
-// lease loads the model of a call.
-func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error) {
-	m, err := s.pool.Find(head.Model)
-	if err != nil {
-		return nil, err
-	}
-	least := head.Context
-	if o, err := wire.ProfileOptions(m.Profile); err == nil && o.Context != nil && least == 0 {
-		least = *o.Context
-	}
-	if trained := m.Info.Context; trained > 0 {
-		least = min(least, trained)
-	}
-	var lack *engine.MemoryError
-	switch err := s.pool.Fits(&m, least); {
-	case errors.As(err, &lack):
-		return nil, noMemory(lack, cmp.Or(head.ContextField, "options.num_ctx"))
-	case err != nil:
-		return nil, err
-	}
-	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least}))
-}
-
-// named gives a lease the model that was asked for: several can share the files
-// of the one that is loaded.
-func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
-	return func(l *pool.Lease, err error) (*pool.Lease, error) {
-		if err == nil && l.Model.Name != m.Name {
-			l.Model = m
-		}
-		return l, err
-	}
-}
-
-// noMemory is the error about a context that does not fit.
-func noMemory(lack *engine.MemoryError, field string) error {
-	gib := func(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
-	most := "no context fits"
-	if lack.Largest > 0 {
-		most = fmt.Sprintf("the largest context that fits is %d tokens", lack.Largest)
-	}
-	e := wire.Bad(field, "a context of %d tokens takes %s with the model, %s are free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
-	e.Code = "insufficient_memory"
-	return e
 }

@@ -332,6 +332,9 @@ var errorTypes = map[int]string{
 	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",
 }
 
+// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+var Below = []string{"/v1/messages/"}
+
 // ErrorForm writes an error in Anthropic's form, with one of its types: clients
 // know no others, so a prompt that does not fit is reported by its code.
 func ErrorForm(e *wire.Error) any {

@@ -88,6 +88,7 @@ func (s *standing) news(m wire.Shelf) (list []ModelEvent) {
 	if err != nil {
 		return nil
 	}
+	wire.LoadedFirst(models)
 	first := s.models == nil
 	now := map[string]string{}
 	for _, x := range models {

@@ -24,7 +24,7 @@ func Routes(s wire.Service, m wire.Shelf) []wire.Route {
 		wire.On("POST", "/reranking", "Same as /rerank.", rank, RerankRequest{}, Reranked{}),
 		wire.On("POST", "/v1/rerank", "Same as /rerank.", rank, RerankRequest{}, Reranked{}),
 		wire.On("POST", "/v1/reranking", "Same as /rerank.", rank, RerankRequest{}, Reranked{}),
-		wire.On("POST", "/v1/chat/completions/input_tokens", "Count the tokens of a conversation.", func(w http.ResponseWriter, r *http.Request) error { return countChat(s, w, r) }, openai.ChatRequest{}, InputTokens{}),
+		wire.On("POST", "/v1/chat/completions/input_tokens", "Count the tokens of a conversation.", func(w http.ResponseWriter, r *http.Request) error { return countChat(s, w, r) }, openai.ChatRequest{}, InputTokens{}).In((*wire.Error).Body),
 		wire.On("POST", "/models", "Download a model in the background.", func(w http.ResponseWriter, r *http.Request) error { return download(s, m, w, r) }, Named{}, Done{}),
 		wire.On("DELETE", "/models", "Remove a model from the library.", func(w http.ResponseWriter, r *http.Request) error { return remove(m, w, r) }, nil, Done{}, "model"),
 		wire.On("POST", "/models/load", "Load a model.", func(w http.ResponseWriter, r *http.Request) error { return load(s, w, r) }, Named{}, Done{}),

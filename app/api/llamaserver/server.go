@@ -24,6 +24,9 @@ type ErrorObject struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
+// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+var Below = []string{"/slots/", "/models/"}
+
 // ErrorForm writes an error in llama-server's form.
 func ErrorForm(e *wire.Error) any {
 	return ErrorBody{ErrorObject{

@@ -11,14 +11,18 @@ import (
 	"godwit/app/pool"
 )
 
-// Routes are the endpoints of LM Studio's two REST APIs beside its first list
-// of models. embeddings answers as OpenAI's endpoint does.
-func Routes(s wire.Service, m wire.Shelf, embeddings wire.Handler) []wire.Route {
+// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+var Below = []string{"/api/v0/", "/api/v1/"}
+
+// Routes are the endpoints of LM Studio's two REST APIs.
+func Routes(s wire.Service, m wire.Shelf) []wire.Route {
 	chats := &Chats{}
 	return []wire.Route{
+		wire.On("GET", "/api/v0/models", "List the models in LM Studio's form.", func(w http.ResponseWriter, _ *http.Request) error { return models(m, w) }, nil, Models{}),
+		wire.On("GET", "/api/v0/models/{id...}", "Describe a model in LM Studio's form.", func(w http.ResponseWriter, r *http.Request) error { return model(m, w, r) }, nil, Model{}),
 		wire.On("POST", "/api/v0/chat/completions", "Answer a conversation, with LM Studio's stats.", wire.Generate(s, parseChat), openai.ChatRequest{}, ChatCompletion{}),
 		wire.On("POST", "/api/v0/completions", "Go on with a text, with LM Studio's stats.", wire.Generate(s, parseCompletion), openai.CompletionRequest{}, TextCompletion{}),
-		wire.On("POST", "/api/v0/embeddings", "Turn texts into vectors.", embeddings, openai.EmbeddingRequest{}, openai.Embeddings{}),
+		wire.On("POST", "/api/v0/embeddings", "Turn texts into vectors.", openai.EmbeddingsOf(s), openai.EmbeddingRequest{}, openai.Embeddings{}),
 		wire.On("GET", "/api/v1/models", "List the models in LM Studio's newer form.", func(w http.ResponseWriter, _ *http.Request) error { return list(m, w) }, nil, List{}),
 		wire.On("POST", "/api/v1/chat", "Answer a message; the server remembers the conversation.", wire.Generate(s, chats.parse), ChatRequest{}, Chat{}),
 		wire.On("POST", "/api/v1/models/load", "Load a model.", func(w http.ResponseWriter, r *http.Request) error { return load(s, w, r) }, LoadRequest{}, LoadedModel{}),
@@ -74,6 +78,7 @@ func list(m wire.Shelf, w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
+	wire.LoadedFirst(models)
 	out := List{Models: []Entry{}}
 	for i := range models {
 		out.Models = append(out.Models, entry(&models[i]))

@@ -217,6 +217,9 @@ type ErrorBody struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
+// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+var Below = []string{"/api/"}
+
 // ErrorForm writes an error in Ollama's form.
 func ErrorForm(e *wire.Error) any {
 	return ErrorBody{e.Message, e.Type, e.Code, e.Param, e.Prompt, e.Context}

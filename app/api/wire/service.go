@@ -1,10 +1,15 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/engine"
 )
@@ -20,11 +25,27 @@ type Route struct {
 	Request      any // wire type of the body; nil: none
 	Answer       any // wire type of the answer; nil: not JSON
 	Query        []string
+	Form         func(*Error) any // of errors, where it is not the dialect's; may be nil
+}
+
+// In gives a route another form of errors than its dialect's.
+func (r Route) In(form func(*Error) any) Route {
+	r.Form = form
+	return r
+}
+
+// Dialect is the endpoints of an API with the form of its errors.
+type Dialect struct {
+	Form func(*Error) any
+	// Below are prefixes whose paths belong to the dialect, also those without an
+	// endpoint: a client that asks for one reads no other form.
+	Below  []string
+	Routes []Route
 }
 
 // On is a route.
 func On(method, path, about string, do Handler, request, answer any, query ...string) Route {
-	return Route{method, path, about, do, request, answer, query}
+	return Route{Method: method, Path: path, About: about, Do: do, Request: request, Answer: answer, Query: query}
 }
 
 // Service is what the endpoints of a dialect need of the server.
@@ -33,6 +54,10 @@ type Service interface {
 	Body(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	// Answer runs a call and sends its answer.
 	Answer(w http.ResponseWriter, r *http.Request, c Call) error
+	// Context ends with the client or with the server.
+	Context(r *http.Request) (context.Context, context.CancelFunc)
+	// Explain turns any error into what the client reads.
+	Explain(err error) *Error
 	// Use runs do with a loaded model.
 	Use(r *http.Request, h Head, do func(ctx context.Context, m *Model) error) error
 }
@@ -41,10 +66,17 @@ type Service interface {
 type Shelf interface {
 	// Models lists the models with their state.
 	Models() ([]pool.Model, error)
+	// Named returns the model of exactly that name, also where one model answers to
+	// every name.
+	Named(name string) (pool.Model, error)
+	// Find returns the model that a request means.
+	Find(name string) (hub.Model, error)
 	// Unload unloads a model; an error says that it is in use.
 	Unload(name string) error
 	// Remove takes a model out of the library.
 	Remove(ctx context.Context, name string) error
+	// Pull downloads a model and waits for it.
+	Pull(ctx context.Context, name string, progress func(hub.Progress)) (hub.Model, error)
 	// Download begins to download a model in the background.
 	Download(name string) (Download, error)
 	// Downloads lists the downloads of this server, the newest last.
@@ -167,4 +199,57 @@ func (w *Watch) Tokens(n int) Timings {
 	}
 	w.tokens += n
 	return newTimings(w.total, w.cached, w.tokens, w.first.Sub(w.begun), now.Sub(w.first))
+}
+
+// Quiet is an error that the log has already or does not need: programs ask for the
+// server's health every second while it loads.
+type Quiet struct{ error }
+
+// NewQuiet marks an error as quiet.
+func NewQuiet(err error) Quiet { return Quiet{err} }
+
+func (q Quiet) Unwrap() error { return q.error }
+
+// Capabilities are what a model can do, as far as its file says.
+func Capabilities(m *hub.Model) []string {
+	if pool.Embeds(m) {
+		return []string{"embedding"}
+	}
+	list := []string{"completion"}
+	if m.Vision {
+		list = append(list, "vision")
+	}
+	if strings.Contains(m.Template, "tools") {
+		list = append(list, "tools")
+	}
+	if strings.Contains(m.Template, "enable_thinking") || strings.Contains(m.Template, "</think>") || strings.Contains(m.Template, "reasoning_effort") {
+		list = append(list, "thinking")
+	}
+	return list
+}
+
+// LoadedFirst sorts loaded models to the front, then by name.
+func LoadedFirst(list []pool.Model) {
+	rank := func(m *pool.Model) int {
+		if m.Loaded() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b pool.Model) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// Limit reads the query parameter limit.
+func Limit(r *http.Request, standard, most int) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return standard, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, Bad("limit", "want a number from 1 to %d", most)
+	}
+	return n, nil
 }

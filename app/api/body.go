@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"godwit/app/api/anthropic"
+	"godwit/app/api/wire"
+)
+
+// enter counts a request that holds a body. Where too many do, bodies that come
+// slowly make room: whoever sends half a body blocks nobody.
+func (s *Server) enter(r *http.Request) error {
+	select {
+	case s.flight <- struct{}{}:
+		return nil
+	default:
+	}
+	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d requests are waiting already", cap(s.flight))
+	end := time.NewTimer(flightWait)
+	defer end.Stop()
+	again := time.NewTicker(readerGrace / 10)
+	defer again.Stop()
+	for {
+		s.readers.oust()
+		select {
+		case s.flight <- struct{}{}:
+			return nil
+		case <-r.Context().Done():
+			return errGone
+		case <-end.C:
+			return full
+		case <-again.C:
+			if !s.readers.any() {
+				return full
+			}
+		}
+	}
+}
+
+// body reads the body of a request within its limits of size and time.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := checkType(r); err != nil {
+		return nil, err
+	}
+	tooLarge := wire.Fault(http.StatusRequestEntityTooLarge, wire.Invalid, "the body is larger than %d bytes", maxBody)
+	if r.ContentLength > maxBody {
+		return nil, tooLarge
+	}
+	if p, ok := r.Body.(*paced); ok {
+		p.end = time.Now().Add(s.guard.total)
+	}
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	data, err := io.ReadAll(io.LimitReader(limited, largeBody))
+	if err == nil && len(data) == largeBody {
+		size := r.ContentLength
+		if size < 0 {
+			size = maxBody
+		}
+		if !s.raw.try(size) {
+			_, _ = io.Copy(io.Discard, limited) // a connection that breaks while it sends tells a client no reason
+			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the large bodies of other requests take the %d bytes that there are for them", rawBytes)
+		}
+		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
+		var rest []byte
+		rest, err = io.ReadAll(limited)
+		data = append(data, rest...)
+	}
+	var limit *http.MaxBytesError
+	switch {
+	case errors.As(err, &limit):
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body came too slowly: %d bytes, then nothing", len(data))
+	case err != nil:
+		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
+	}
+	if rec, ok := w.(*recorder); ok {
+		if names := wire.Ignored(data, rec.request); names != "" {
+			w.Header().Set(wire.IgnoredHeader, names)
+		}
+	}
+	return data, s.admit(r, int64(len(data)))
+}
+
+// admit waits until a body can be read into values, for as long as a body may
+// take to come. The request counts with its bytes until it ends. The body has
+// been read to its end, so a client that hangs up is noticed.
+func (s *Server) admit(r *http.Request, bytes int64) error {
+	if bytes <= smallBody {
+		return nil
+	}
+	ctx, cancel := s.context(r)
+	defer cancel()
+	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "requests with %d bytes are being answered; this one has %d", valueBytes, bytes)
+	ctx, stop := context.WithTimeoutCause(ctx, s.guard.turn, full)
+	defer stop()
+	if err := s.values.take(ctx, bytes); err != nil {
+		return err
+	}
+	context.AfterFunc(r.Context(), func() { s.values.give(bytes) })
+	return nil
+}
+
+// read reads and decodes a body.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	return wire.Decode(body, into)
+}
+
+// note tells the client and the log how a request was read. An agent repeats its
+// requests, so that a notice is logged at the level Info once.
+func (s *Server) note(w http.ResponseWriter, notices wire.Notices, unused []string) {
+	for _, text := range notices {
+		w.Header().Add(wire.NoticeHeader, text)
+		if s.noted.first(text) {
+			s.log.Info("request notice", "notice", text)
+		} else {
+			s.log.Debug("request notice", "notice", text)
+		}
+	}
+	if len(unused) > 0 {
+		s.log.Debug("fields without effect", "fields", unused)
+	}
+}
+
+// messages reads a call of Anthropic's dialect as the settings say.
+func (s *Server) messages(body []byte) (*anthropic.Call, error) {
+	return anthropic.ParseMessages(body, s.live.Load().anthropic)
+}

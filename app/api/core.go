@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"godwit/app/api/anthropic"
+	"godwit/app/api/openai"
+	"godwit/app/api/wire"
+	"godwit/app/config"
+	"godwit/app/pool"
+	"godwit/app/telemetry"
+	"godwit/engine"
+)
+
+// Options of a server.
+type Options struct {
+	Settings config.Settings
+	Prefixes *engine.Prefixes // what models have read; may be nil
+	States   string           // folder of saved slots
+	Version  string
+	Log      *slog.Logger // nil: none
+	Page     fs.FS        // served at /; nil: no page
+}
+
+// Server is the API.
+type Server struct {
+	o         Options
+	log       *slog.Logger
+	guard     *guard
+	pool      *pool.Pool
+	states    *states
+	live      atomic.Pointer[applied]
+	noted     noted
+	memory    openai.Memory
+	metrics   *telemetry.Metrics
+	counters  counters
+	endpoints *endpoints
+	mux       *http.ServeMux
+	mounted   []mounted
+	ctx       context.Context
+	stop      context.CancelFunc
+	flight    chan struct{} // one entry for each request that holds a body
+	readers   readers       // of these, those whose bodies still come
+	raw       budget        // of bytes of large bodies
+	values    budget        // of bytes of bodies read into values
+	work      sync.WaitGroup
+	started   time.Time
+	beat      time.Duration // between the heartbeats of a stream
+	ending    ending
+	controls  controls
+	batches   batches
+	replays   replays
+
+	stocks // what clients have set and begun
+}
+
+// applied are the settings that take effect at once.
+type applied struct {
+	defaults  wire.Defaults
+	log       bool // of requests
+	anthropic anthropic.Options
+}
+
+// ending is the times of a shutdown.
+type ending struct {
+	drain time.Duration // streams may end by themselves, then they are ended with an error
+	kill  time.Duration // connections that are left are cut off
+	leave time.Duration // a device that is still in the middle of a step is not waited for
+}
+
+// mounted is a handler of another package.
+type mounted struct {
+	path    string
+	keyless func(path string) bool
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"godwit/app/api/wire"
+	"godwit/app/hub"
+	"godwit/app/pool"
+	"godwit/engine"
+)
+
+// hubStatus gives the errors of the library their status.
+var hubStatus = []struct {
+	err    error
+	status int
+	kind   string
+}{
+	{hub.ErrNotFound, http.StatusNotFound, wire.NotFound},
+	{hub.ErrName, http.StatusBadRequest, wire.Invalid},
+	{hub.ErrTaken, http.StatusConflict, wire.Invalid},
+	{hub.ErrFile, http.StatusBadRequest, wire.Invalid},
+	{hub.ErrDigest, http.StatusBadRequest, wire.Invalid},
+	{hub.ErrSize, http.StatusRequestEntityTooLarge, wire.Invalid},
+	{hub.ErrBusy, http.StatusConflict, wire.Invalid},
+	{hub.ErrBlocked, http.StatusForbidden, wire.Forbidden},
+	{hub.ErrAuth, http.StatusBadGateway, wire.Forbidden},
+	{hub.ErrLimited, http.StatusTooManyRequests, wire.Unavailable},
+	{hub.ErrServer, http.StatusBadGateway, wire.Unavailable},
+	{hub.ErrNetwork, http.StatusBadGateway, wire.Unavailable},
+	{hub.ErrSpace, http.StatusInsufficientStorage, wire.Internal},
+}
+
+func hubFault(err error) error {
+	for _, h := range hubStatus {
+		if errors.Is(err, h.err) {
+			return wire.Fault(h.status, h.kind, "%v", err)
+		}
+	}
+	return err
+}
+
+// inUse turns the errors about a model that cannot be unloaded into what a client
+// reads, and returns others as they are.
+func inUse(err error, name string) error {
+	if errors.Is(err, pool.ErrBusy) || errors.Is(err, pool.ErrFixed) {
+		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", name)
+	}
+	return err
+}
+
+// errNoLibrary refuses downloads of a server that serves one file.
+var errNoLibrary = wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has no library")
+
+// explain turns any error into the message for the client.
+func (s *Server) explain(err error) *wire.Error {
+	var e *wire.Error
+	var missing *pool.MissingError
+	var unnamed *pool.UnnamedError
+	var load *pool.LoadError
+	var long *engine.TooLong
+	var wrong *engine.InputError
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &missing):
+		e := wire.Fault(http.StatusNotFound, wire.NotFound, "%v", missing)
+		e.Code, e.Param = "model_not_found", "model"
+		return e
+	case errors.As(err, &unnamed):
+		return wire.Bad("model", "%v", unnamed)
+	case errors.Is(err, pool.ErrStopping):
+		return errStopping
+	case errors.As(err, &load):
+		return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", load)
+	case errors.As(err, &long):
+		return &wire.Error{
+			Status: http.StatusBadRequest, Type: wire.Overflow, Code: "context_length_exceeded",
+			Message: long.Error(), Prompt: long.Prompt, Context: long.Context,
+		}
+	case errors.As(err, &wrong):
+		return wire.Bad(wrong.Path, "%s", wrong.Msg)
+	case errors.Is(err, engine.ErrNoImages):
+		e := wire.Bad("", "%s%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), s.withVision())
+		e.Code = "unsupported_content"
+		return e
+	case errors.Is(err, engine.ErrSlot):
+		return wire.Bad("id_slot", "%v", err)
+	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding), errors.Is(err, engine.ErrRank):
+		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
+	case errors.Is(err, engine.ErrFull):
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", err)
+	case errors.Is(err, engine.ErrGap):
+		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%v", err)
+	case errors.Is(err, context.Canceled) && s.ctx.Err() == nil:
+		return errGone
+	case errors.Is(err, context.Canceled), errors.Is(err, engine.ErrClosed):
+		return errStopping
+	}
+	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
+}
+
+// statusGone is the status of a request whose client did not wait for the answer,
+// as in nginx; the counters keep it apart from failures.
+const statusGone = 499
+
+// errGone is for the counters, and for a client that has closed its connection for
+// sending only, which looks like one that has gone.
+var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
+
+// errStopping ends requests when the server does.
+var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", pool.ErrStopping)
+
+// fail sends an error in a dialect's form.
+func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
+	e := s.explain(err)
+	gone := errors.Is(err, context.Canceled) // that client
+	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(wire.Quiet)) {
+		s.log.Warn("request failed", "err", err)
+	}
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	wire.WriteJSON(w, e.Status, form(e))
+}
+
+// withVision names the models that would read a picture; empty if there are none.
+func (s *Server) withVision() string {
+	list, err := s.pool.Library().List()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range list {
+		if list[i].Vision {
+			names = append(names, list[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; models here that do: " + strings.Join(names, ", ")
+}

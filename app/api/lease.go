@@ -1,0 +1,93 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/app/hub"
+	"godwit/app/pool"
+	"godwit/engine"
+)
+
+// with runs do with a loaded model.
+func (s *Server) with(r *http.Request, name string, do func(ctx context.Context, l *pool.Lease) error) error {
+	ctx, cancel := s.context(r)
+	defer cancel()
+	l, err := s.acquire(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	defer l.Release()
+	wire.TallyOf(ctx).Use(l.Model.Name)
+	return do(ctx, l)
+}
+
+// acquire loads the model of a name.
+func (s *Server) acquire(ctx context.Context, name string, keep *time.Duration) (*pool.Lease, error) {
+	m, err := s.pool.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: keep}))
+}
+
+// lease loads the model of a call.
+func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error) {
+	m, err := s.pool.Find(head.Model)
+	if err != nil {
+		return nil, err
+	}
+	least := head.Context
+	if o, err := wire.ProfileOptions(m.Profile); err == nil && o.Context != nil && least == 0 {
+		least = *o.Context
+	}
+	if trained := m.Info.Context; trained > 0 {
+		least = min(least, trained)
+	}
+	var lack *engine.MemoryError
+	switch err := s.pool.Fits(&m, least); {
+	case errors.As(err, &lack):
+		return nil, noMemory(lack, cmp.Or(head.ContextField, "options.num_ctx"))
+	case err != nil:
+		return nil, err
+	}
+	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least}))
+}
+
+// named gives a lease the model that was asked for: several can share the files
+// of the one that is loaded.
+func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
+	return func(l *pool.Lease, err error) (*pool.Lease, error) {
+		if err == nil && l.Model.Name != m.Name {
+			l.Model = m
+		}
+		return l, err
+	}
+}
+
+// noMemory is the error about a context that does not fit.
+func noMemory(lack *engine.MemoryError, field string) error {
+	gib := func(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+	most := "no context fits"
+	if lack.Largest > 0 {
+		most = fmt.Sprintf("the largest context that fits is %d tokens", lack.Largest)
+	}
+	e := wire.Bad(field, "a context of %d tokens takes %s with the model, %s are free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
+	e.Code = "insufficient_memory"
+	return e
+}
+
+// context ends with the client or with the server.
+func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := context.AfterFunc(s.ctx, func() { cancel(errStopping) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// progress follows the events of one answer, so that an answer which is broken
+// off counts with what it has used.
+type progress struct {
+	s         *Server
+	t         *wire.Tally
+	begun     bool
+	read      int // prompt tokens, reused ones among them
+	cached    int
+	generated int
+	ended     bool
+}
+
+// see takes an event in.
+func (p *progress) see(ev *engine.Event) {
+	switch ev.Kind {
+	case engine.Prefill:
+		cached := 0
+		if !p.begun {
+			p.begun, cached = true, ev.Done
+		}
+		more := max(ev.Done-p.read, 0)
+		p.read, p.cached = p.read+more, p.cached+cached
+		p.t.Add(more, cached, 0)
+	case engine.End:
+		p.ended = true
+		r := ev.Result
+		p.t.Add(r.Prompt-p.read, r.Cached-p.cached, r.Completion-p.generated)
+		p.s.count(r)
+	default:
+		p.generated += len(ev.IDs)
+		p.t.Add(0, 0, len(ev.IDs))
+	}
+}
+
+// close counts an answer that did not reach its end.
+func (p *progress) close() {
+	if p.ended {
+		return
+	}
+	c := &p.s.counters
+	c.prompt.Add(p.read)
+	c.cached.Add(p.cached)
+	c.generated.Add(p.generated)
+}
+
+// count adds up a finished generation.
+func (s *Server) count(r *engine.Result) {
+	c := &s.counters
+	c.prompt.Add(r.Prompt)
+	c.cached.Add(r.Cached)
+	c.generated.Add(r.Completion)
+	c.promptSeconds.Add(r.Prefill.Seconds())
+	c.decodeSeconds.Add(r.Decode.Seconds())
+	c.first.Update((r.Waited + r.Prefill).Seconds())
+	s.log.Debug("answered", "tokens", r.Completion, "ms", (r.Prefill + r.Decode).Round(time.Millisecond).Milliseconds())
+}

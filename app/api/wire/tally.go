@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"context"
+	"sync"
+)
+
+// TallyKey finds the tally of a request in its context.
+type TallyKey struct{}
+
+// Tally is what a request has used so far, for the request log.
+type Tally struct {
+	mu                        sync.Mutex
+	model                     string
+	prompt, cached, generated int
+}
+
+// TallyOf returns the tally of a request, or one that nobody reads.
+func TallyOf(ctx context.Context) *Tally {
+	if t, ok := ctx.Value(TallyKey{}).(*Tally); ok {
+		return t
+	}
+	return &Tally{}
+}
+
+// Use names the model of the request.
+func (t *Tally) Use(model string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.model = model
+}
+
+// Add adds tokens.
+func (t *Tally) Add(prompt, cached, generated int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.prompt, t.cached, t.generated = t.prompt+prompt, t.cached+cached, t.generated+generated
+}
+
+// Attrs are the attributes of the log line of a request that used a model.
+func (t *Tally) Attrs() []any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.model == "" {
+		return nil
+	}
+	return []any{"model", t.model, "prompt", t.prompt, "cached", t.cached, "tokens", t.generated}
+}
