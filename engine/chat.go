@@ -71,7 +71,7 @@ func (m *Model) templateOptions() (chat.Options, error) {
 		}
 		return t.Text(id)
 	}
-	o := chat.Options{Architecture: m.File.Arch(), Name: m.Config().Name, BOS: text(t.BOS()), EOS: text(t.EOS())}
+	o := chat.Options{Family: model.ChatFormat(m.File.Arch()), Name: m.Config().Name, BOS: text(t.BOS()), EOS: text(t.EOS())}
 	o.HasToken = func(s string) bool { _, ok := t.Find(s); return ok }
 	return o, nil
 }

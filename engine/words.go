@@ -118,3 +118,7 @@ func (e *Engine) warnSaturated() {
 // Encoder reports whether models of an architecture only make embeddings, whatever
 // their file says.
 func Encoder(arch string) bool { return model.Encoder(arch) }
+
+// ChatFormat returns the format of conversations that an architecture's models were
+// trained on, for files without a template; empty: unknown.
+func ChatFormat(arch string) string { return model.ChatFormat(arch) }

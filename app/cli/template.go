@@ -123,7 +123,7 @@ func (c *templateCmd) fromModel(r *run, vars *jinja.Dict, other bool) (string, e
 	}
 	source, _ := f.KV.String("tokenizer.chat_template")
 	name, _ := f.KV.String("general.name")
-	t, err := chat.New(source, chat.Options{Architecture: f.Arch(), Name: name})
+	t, err := chat.New(source, chat.Options{Family: engine.ChatFormat(f.Arch()), Name: name})
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", strings.Join(f.Paths()[:1], ""), err)
 	}

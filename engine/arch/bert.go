@@ -6,10 +6,10 @@ import (
 )
 
 func init() {
-	model.Register("bert", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
-	model.Register("nomic-bert", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
-	model.Register("nomic-bert-moe", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
-	model.Register("jina-bert-v3", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
+	model.Register("bert", model.Arch{Open: openBERT, Unread: classifier, Encoder: true, Ranks: true})
+	model.Register("nomic-bert", model.Arch{Open: openBERT, Unread: classifier, Encoder: true, Ranks: true})
+	model.Register("nomic-bert-moe", model.Arch{Open: openBERT, Unread: classifier, Encoder: true, Ranks: true})
+	model.Register("jina-bert-v3", model.Arch{Open: openBERT, Unread: classifier, Encoder: true, Ranks: true})
 }
 
 // classifier is the head of a classifier or reranker. The pooled row, which is the

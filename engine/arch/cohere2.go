@@ -2,7 +2,7 @@ package arch
 
 import "godwit/engine/model"
 
-func init() { model.Register("cohere2", model.Arch{Open: openCohere2}) }
+func init() { model.Register("cohere2", model.Arch{Chat: "Command R", Open: openCohere2}) }
 
 // openCohere2 opens Command R7B and A: three windowed layers, then a global
 // one without positions. Source: arXiv 2504.00698.

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("command-r", model.Arch{Open: openCommandR}) }
+func init() { model.Register("command-r", model.Arch{Chat: "Command R", Open: openCommandR}) }
 
 // openCommandR opens Command-R and R+: parallel attention and feed-forward
 // behind one layer norm; the largest also has norms on query and key heads.

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	model.Register("deepseek", model.Arch{Open: openDeepSeek})
+	model.Register("deepseek", model.Arch{Chat: "DeepSeek", Open: openDeepSeek})
 	model.Register("deepseek2-ocr", model.Arch{Open: openDeepSeekOCR})
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	model.Register("deepseek2", model.Arch{
+	model.Register("deepseek2", model.Arch{Chat: "DeepSeek",
 		Open: openDeepSeek2, Ahead: true,
 		// Some files hold the decompression of keys and values both in one matrix and
 		// in two, for absorbed attention; one form is read.

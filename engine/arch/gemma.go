@@ -7,7 +7,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("gemma", model.Arch{Open: openGemma}) }
+func init() { model.Register("gemma", model.Arch{Chat: "Gemma", Open: openGemma}) }
 
 // openGemma opens Gemma 1: Llama with half-split rotary pairs, GELU and an
 // embedding scaled by the root of its width. Source: arXiv 2403.08295.

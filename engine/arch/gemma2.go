@@ -2,7 +2,7 @@ package arch
 
 import "godwit/engine/model"
 
-func init() { model.Register("gemma2", model.Arch{Open: openGemma2}) }
+func init() { model.Register("gemma2", model.Arch{Chat: "Gemma", Open: openGemma2}) }
 
 // openGemma2 opens Gemma 2: every other layer has a window, and scores and
 // logits are bounded by a hyperbolic tangent. Source: arXiv 2408.00118.

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("glm4", model.Arch{Open: openGLM4}) }
+func init() { model.Register("glm4", model.Arch{Chat: "GLM 4", Open: openGLM4}) }
 
 // openGLM4 opens GLM-4-0414: norms before and after each half of a block, gate
 // and up in one matrix, half of each head rotated.

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("glm4moe", model.Arch{Open: openGLM4MoE, Ahead: true}) }
+func init() { model.Register("glm4moe", model.Arch{Chat: "GLM 4", Open: openGLM4MoE, Ahead: true}) }
 
 // openGLM4MoE opens GLM-4.5 to 4.7: leading blocks are dense, the others a
 // mixture chosen by sigmoid plus a bias, beside a shared block.

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("gpt-oss", model.Arch{Open: openGPTOSS}) }
+func init() { model.Register("gpt-oss", model.Arch{Chat: "gpt-oss", Open: openGPTOSS}) }
 
 // openGPTOSS opens gpt-oss: every other layer has a window, each head can look
 // at a sink instead of a token, and experts have biases and a clamped gate.

@@ -3,8 +3,8 @@ package arch
 import "godwit/engine/model"
 
 func init() {
-	model.Register("granite", model.Arch{Open: openGranite})
-	model.Register("granitemoe", model.Arch{Open: openGranite})
+	model.Register("granite", model.Arch{Chat: "Granite", Open: openGranite})
+	model.Register("granitemoe", model.Arch{Chat: "Granite", Open: openGranite})
 }
 
 // openGranite opens Granite 3 and its mixtures: Llama with constants on the

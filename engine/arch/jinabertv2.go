@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	model.Register("jina-bert-v2", model.Arch{Open: openJinaBERTv2, Unread: classifier, Encoder: true})
+	model.Register("jina-bert-v2", model.Arch{Open: openJinaBERTv2, Unread: classifier, Encoder: true, Ranks: true})
 }
 
 // openJinaBERTv2 opens Jina Embeddings 2: BERT with a slope for each head instead of

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	model.Register("lfm2", model.Arch{Open: openLFM2})
+	model.Register("lfm2", model.Arch{Chat: "ChatML", Open: openLFM2})
 	model.Register("lfm2moe", model.Arch{Open: openLFM2})
 }
 

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("mistral3", model.Arch{Open: openMistral3}) }
+func init() { model.Register("mistral3", model.Arch{Chat: "Mistral", Open: openMistral3}) }
 
 // openMistral3 opens Mistral 3: Llama whose queries grow sharper each time the
 // position passes another trained length.

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	model.Register("modern-bert", model.Arch{Open: openModernBERT, Unread: classifier, Encoder: true})
+	model.Register("modern-bert", model.Arch{Open: openModernBERT, Unread: classifier, Encoder: true, Ranks: true})
 }
 
 // openModernBERT opens ModernBERT: an embedding model with norms before each half, except

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("phi3", model.Arch{Open: openPhi3}) }
+func init() { model.Register("phi3", model.Arch{Chat: "Phi 3", Open: openPhi3}) }
 
 // openPhi3 opens Phi 3, 3.5 and 4: Llama with merged matrices and half-split
 // rotary pairs, whose frequencies depend on whether the context is longer than

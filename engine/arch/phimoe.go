@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("phimoe", model.Arch{Open: openPhiMoE}) }
+func init() { model.Register("phimoe", model.Arch{Chat: "Phi 3", Open: openPhiMoE}) }
 
 // openPhiMoE opens Phi 3.5 MoE: RMS norms with biases, biases everywhere in attention
 // and on the output, and a mixture whose weights sum to 1. Source: arXiv 2404.14219.

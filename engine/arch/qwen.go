@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("qwen", model.Arch{Open: openQwen}) }
+func init() { model.Register("qwen", model.Arch{Chat: "ChatML", Open: openQwen}) }
 
 // openQwen opens Qwen 1: Llama with RoPE over the halves of a head and one biased
 // matrix for q, k and v. Files give twice the hidden size. Source: arXiv 2309.16609.

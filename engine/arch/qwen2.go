@@ -2,7 +2,7 @@ package arch
 
 import "godwit/engine/model"
 
-func init() { model.Register("qwen2", model.Arch{Open: openQwen2}) }
+func init() { model.Register("qwen2", model.Arch{Chat: "ChatML", Open: openQwen2}) }
 
 // openQwen2 opens Qwen 2 and 2.5: Llama with half-split rotary pairs and
 // biases on q, k and v. Source: arXiv 2407.10671.

@@ -6,8 +6,8 @@ import (
 )
 
 func init() {
-	model.Register("qwen35", model.Arch{Open: openQwen35, Ahead: true})
-	model.Register("qwen35moe", model.Arch{Open: openQwen35, Ahead: true})
+	model.Register("qwen35", model.Arch{Chat: "ChatML", Open: openQwen35, Ahead: true})
+	model.Register("qwen35moe", model.Arch{Chat: "ChatML", Open: openQwen35, Ahead: true})
 }
 
 // openQwen35 opens Qwen 3.5 and its mixtures: three layers of gated linear

@@ -2,7 +2,9 @@ package arch
 
 import "godwit/engine/model"
 
-func init() { model.Register("qwen3next", model.Arch{Open: openQwen3Next, Ahead: true}) }
+func init() {
+	model.Register("qwen3next", model.Arch{Chat: "ChatML", Open: openQwen3Next, Ahead: true})
+}
 
 // openQwen3Next opens Qwen3-Next: Qwen 3.5's blocks with the value heads of a
 // key head side by side and both gates of linear attention in one matrix.

@@ -154,21 +154,18 @@ var turnEnds = map[string]string{
 }
 
 // families are the formats by a token that marks their turns, in the order in
-// which they are looked for, and by the architectures that use them.
-var families = []struct {
-	name, token string
-	archs       []string
-}{
-	{"ChatML", "<|im_start|>", []string{"qwen", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "lfm2"}},
-	{"Gemma", "<start_of_turn>", []string{"gemma", "gemma2", "gemma3", "gemma3n"}},
-	{"Llama 3", "<|start_header_id|>", nil}, // the architecture llama has many formats
-	{"gpt-oss", "<|channel|>", []string{"gpt-oss"}},
-	{"Command R", "<|START_OF_TURN_TOKEN|>", []string{"command-r", "cohere2"}},
-	{"DeepSeek", "<｜User｜>", []string{"deepseek", "deepseek2"}},
-	{"GLM 4", "[gMASK]", []string{"glm4", "glm4moe", "chatglm"}},
-	{"Granite", "<|start_of_role|>", []string{"granite", "granitemoe"}},
-	{"Phi 3", "<|end|>", []string{"phi3", "phimoe"}},
-	{"Mistral", "[INST]", []string{"mistral", "mistral3"}},
+// which they are looked for.
+var families = []struct{ name, token string }{
+	{"ChatML", "<|im_start|>"},
+	{"Gemma", "<start_of_turn>"},
+	{"Llama 3", "<|start_header_id|>"},
+	{"gpt-oss", "<|channel|>"},
+	{"Command R", "<|START_OF_TURN_TOKEN|>"},
+	{"DeepSeek", "<｜User｜>"},
+	{"GLM 4", "[gMASK]"},
+	{"Granite", "<|start_of_role|>"},
+	{"Phi 3", "<|end|>"},
+	{"Mistral", "[INST]"},
 }
 
 // familyOf picks the format of a model without a template. Base models get
@@ -186,10 +183,8 @@ func familyOf(o Options) string {
 			return f.name
 		}
 	}
-	for _, f := range families {
-		if slices.Contains(f.archs, o.Architecture) {
-			return f.name
-		}
+	if defaults[o.Family] != "" {
+		return o.Family
 	}
 	return "ChatML"
 }

@@ -26,12 +26,12 @@ func Decode(data []byte) (Value, error) { return jinja.DecodeJSON(data, true) }
 
 // Options say what is known of the model besides its template.
 type Options struct {
-	ToolUse      string            // template for requests with tools, if the model has a second one
-	Architecture string            // GGUF's general.architecture
-	Name         string            // the model's name; tells instruction-tuned models from base models
-	BOS, EOS     string            // texts of the special tokens
-	HasToken     func(string) bool // whether the vocabulary has a token; nil: not known
-	Limits       jinja.Limits      // limits of each rendering
+	ToolUse  string            // template for requests with tools, if the model has a second one
+	Family   string            // the format that models of the architecture were trained on; empty: many, or unknown
+	Name     string            // the model's name; tells instruction-tuned models from base models
+	BOS, EOS string            // texts of the special tokens
+	HasToken func(string) bool // whether the vocabulary has a token; nil: not known
+	Limits   jinja.Limits      // of each rendering
 }
 
 // Template is a model's chat template with what was found out about it.

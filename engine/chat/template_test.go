@@ -210,12 +210,12 @@ func TestDefaults(t *testing.T) {
 		want string
 	}{
 		{Options{}, "ChatML"},
-		{Options{Architecture: "gemma3", Name: "gemma-3-270m"}, "ChatML"}, // a base model
-		{Options{Architecture: "gemma3", Name: "gemma-3-270m-it"}, "Gemma"},
-		{Options{Architecture: "llama", Name: "Llama 3.2 1B Instruct", HasToken: has("<|start_header_id|>")}, "Llama 3"},
-		{Options{Architecture: "llama", Name: "Mistral 7B Instruct", HasToken: has("[INST]")}, "Mistral"},
-		{Options{Architecture: "llama", Name: "Something Instruct"}, "ChatML"},
-		{Options{Architecture: "phi3", Name: "Phi 3 mini instruct"}, "Phi 3"},
+		{Options{Family: "Gemma", Name: "gemma-3-270m"}, "ChatML"}, // a base model
+		{Options{Family: "Gemma", Name: "gemma-3-270m-it"}, "Gemma"},
+		{Options{Name: "Llama 3.2 1B Instruct", HasToken: has("<|start_header_id|>")}, "Llama 3"},
+		{Options{Name: "Mistral 7B Instruct", HasToken: has("[INST]")}, "Mistral"},
+		{Options{Name: "Something Instruct"}, "ChatML"},
+		{Options{Family: "Phi 3", Name: "Phi 3 mini instruct"}, "Phi 3"},
 	} {
 		tm, err := New("", c.o)
 		if err != nil {

@@ -414,7 +414,7 @@ func (f *File) pooling() graph.PoolKind {
 	case 3:
 		return graph.PoolLast
 	case poolRank:
-		if !strings.Contains(f.arch, "bert") {
+		if !archs[f.arch].Ranks {
 			f.Fail(f.key("pooling_type"), "4 (rank) is supported for BERT models only")
 		}
 		return graph.PoolFirst

@@ -102,6 +102,11 @@ type Arch struct {
 	Ahead bool
 	// Encoder says that models only make embeddings, whatever attention.causal says.
 	Encoder bool
+	// Ranks says that models can score a document for a query, with pooling_type 4.
+	Ranks bool
+	// Chat is the format of conversations that its models were trained on, as
+	// engine/chat names it, for files without a template; empty: many, or none.
+	Chat string
 }
 
 // unreadByAll are tensors that files of any architecture may hold.
@@ -138,6 +143,9 @@ func (a *Arch) needs(name string) bool {
 // Encoder reports whether models of an architecture only make embeddings, whatever
 // their file says.
 func Encoder(name string) bool { return archs[name].Encoder }
+
+// ChatFormat returns the format of conversations of an architecture; empty: unknown.
+func ChatFormat(name string) string { return archs[name].Chat }
 
 // Archs lists the registered architectures in alphabetical order.
 func Archs() []string { return slices.Sorted(maps.Keys(archs)) }
