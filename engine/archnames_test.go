@@ -14,8 +14,8 @@ import (
 )
 
 // namesakes are folders whose own names are written like those of architectures:
-// formats of calls and of text, tokenizers and projectors.
-var namesakes = []string{"engine/arch", "engine/chat", "engine/tokenizer", "engine/fetch", "engine/vision"}
+// formats of calls and of text, tokenizers, projectors and test files.
+var namesakes = []string{"engine/arch", "engine/chat", "engine/tokenizer", "engine/fetch", "engine/vision", "engine/testmodel"}
 
 // TestArchNames checks that adding an architecture touches one file: no source outside
 // engine/arch compares with the name of one.

@@ -196,9 +196,9 @@ export interface Model {
   loaded_bytes?: number;
   /** settings of a load have changed since */
   stale?: boolean;
-  /** Measuring is the progress of the calibration before the load; nil if there is none. */
+  /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
-  /** Preparing is the calibration in the background, for the next load; nil if there is none. */
+  /** Preparing is the calibration in the background, for the next load; nil without one. */
   preparing?: Preparing;
 }
 
@@ -248,9 +248,9 @@ export interface ModelDetail {
   loaded_bytes?: number;
   /** settings of a load have changed since */
   stale?: boolean;
-  /** Measuring is the progress of the calibration before the load; nil if there is none. */
+  /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
-  /** Preparing is the calibration in the background, for the next load; nil if there is none. */
+  /** Preparing is the calibration in the background, for the next load; nil without one. */
   preparing?: Preparing;
   template: string;
   template_hash?: string;
@@ -397,7 +397,7 @@ export interface Plan {
   bytes_f16: number;
   /** PassingBytes is the part of Bytes for exact pages that a chunk leaves behind; all layers share them. */
   passing_bytes: number;
-  /** ExactAlone is the size of the exact part of all layers with one sequence. */
+  /** ExactAlone is the size of the exact tier of all layers with one sequence. */
   exact_alone: number;
   state_bytes: number;
   events: string[];
