@@ -2,8 +2,13 @@ package device
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"godwit/engine/backend"
@@ -40,5 +45,31 @@ func TestNames(t *testing.T) {
 		if _, err := d.Open(0, backend.Options{}); !errors.Is(err, backend.ErrNotBuilt) {
 			t.Errorf("%s: %v", d.Name(), err)
 		}
+	}
+}
+
+// TestOneEntry checks that adding a backend touches its package and its entry here: no
+// other source of app names one.
+func TestOneEntry(t *testing.T) {
+	root := filepath.Join("..")
+	checked := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || filepath.ToSlash(path) == "../device/device.go" {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		checked++
+		for _, e := range backends {
+			if e.Name() != "cpu" && strings.Contains(string(src), strconv.Quote(e.Name())) {
+				t.Errorf("%s names the backend %s", path, e.Name())
+			}
+		}
+		return nil
+	})
+	if err != nil || checked < 50 {
+		t.Fatalf("%d files, %v", checked, err)
 	}
 }
