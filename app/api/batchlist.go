@@ -28,5 +28,5 @@ type batch struct {
 	pending []anthropic.Batched
 	results bytes.Buffer // JSON lines
 	bytes   int
-	cancel  context.CancelFunc // of the request that is being answered
+	cancel  context.CancelFunc // cancels the request that is being answered
 }

@@ -46,9 +46,9 @@ type Server struct {
 	ctx       context.Context
 	stop      context.CancelFunc
 	flight    chan struct{} // one entry for each request that holds a body
-	readers   readers       // of these, those whose bodies still come
-	raw       budget        // of bytes of large bodies
-	values    budget        // of bytes of bodies read into values
+	readers   readers       // requests whose bodies are still arriving
+	raw       budget        // budget for bytes of large bodies
+	values    budget        // budget for bytes of bodies read into values
 	work      sync.WaitGroup
 	started   time.Time
 	beat      time.Duration // between the heartbeats of a stream
@@ -63,7 +63,7 @@ type Server struct {
 // applied are the settings that take effect at once.
 type applied struct {
 	defaults  wire.Defaults
-	log       bool // of requests
+	log       bool // log requests
 	anthropic anthropic.Options
 }
 

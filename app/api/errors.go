@@ -116,7 +116,7 @@ var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%
 // fail sends an error in a dialect's form.
 func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
 	e := s.explain(err)
-	gone := errors.Is(err, context.Canceled) // that client
+	gone := errors.Is(err, context.Canceled) // the client has gone
 	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(wire.Quiet)) {
 		s.log.Warn("request failed", "err", err)
 	}
@@ -126,7 +126,7 @@ func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err err
 	wire.WriteJSON(w, e.Status, form(e))
 }
 
-// withVision names the models that would read a picture; empty if there are none.
+// withVision names the models that would read a picture; empty if none exist.
 func (s *Server) withVision() string {
 	list, err := s.pool.Library().List()
 	if err != nil {

@@ -59,9 +59,9 @@ type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
-	end     time.Time // of the whole body; zero: none
+	end     time.Time // deadline of the whole body; zero: none
 	begun   time.Time // when its request was taken up
-	readers *readers  // that it belongs to until its end; nil: none
+	readers *readers  // owner until the body ends; nil: none
 
 	mu     sync.Mutex
 	ousted bool // made room for another request

@@ -31,7 +31,7 @@ type Options struct {
 	Name     string            // the model's name; tells instruction-tuned models from base models
 	BOS, EOS string            // texts of the special tokens
 	HasToken func(string) bool // whether the vocabulary has a token; nil: not known
-	Limits   jinja.Limits      // of each rendering
+	Limits   jinja.Limits      // limits of each rendering
 }
 
 // Template is a model's chat template with what was found out about it.

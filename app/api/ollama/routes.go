@@ -41,7 +41,7 @@ func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 func Alive() wire.Route {
 	return wire.On("GET", "/{$}", "Say that the server runs, in the words that Ollama's clients look for.", func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, "Ollama is running") // a client that has gone cannot be told so
+		_, _ = io.WriteString(w, "Ollama is running") // the client may be gone
 		return nil
 	}, nil, nil)
 }

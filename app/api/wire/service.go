@@ -25,7 +25,7 @@ type Route struct {
 	Request      any // wire type of the body; nil: none
 	Answer       any // wire type of the answer; nil: not JSON
 	Query        []string
-	Form         func(*Error) any // of errors, where it is not the dialect's; may be nil
+	Form         func(*Error) any // form of errors, if not the dialect's; may be nil
 }
 
 // In gives a route another form of errors than its dialect's.
