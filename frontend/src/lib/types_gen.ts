@@ -21,9 +21,9 @@ export interface Attachment {
 
 export interface Stats {
   prompt_tokens?: number;
-  /** of the prompt, not computed again */
+  /** cached tokens of the prompt, not computed again */
   cached_tokens?: number;
-  /** of those, read from a saved state */
+  /** cached tokens that were read from a saved state */
   resumed_tokens?: number;
   output_tokens?: number;
   /** to the first token */
@@ -150,12 +150,12 @@ export interface Profile {
 
 export interface Model {
   name: string;
-  /** of the first file, absolute */
+  /** path of the first file, absolute */
   path: string;
   paths: string[];
   /** bytes of all files */
   size: number;
-  /** of the first file; "" where nobody computed it */
+  /** SHA-256 of the first file; "" where nobody computed it */
   sha256?: string;
   licence?: string;
   /** what was pulled */
@@ -167,7 +167,7 @@ export interface Model {
   added?: string;
   /** why it cannot be used */
   error?: string;
-  /** of a model that shares the files of another one */
+  /** profile of a model that shares the files of another one */
   profile?: Profile;
   arch: string;
   /** general.name */
@@ -182,13 +182,13 @@ export interface Model {
   embedding: number;
   heads: number;
   kv_heads: number;
-  /** of K; 0: not said */
+  /** head dimension of K; 0: not said */
   head_dim: number;
   vocab: number;
   /** chat template; List leaves it out */
   template?: string;
   state: ModelState;
-  /** of a load, from 0 to 1 */
+  /** progress of a load, from 0 to 1 */
   progress?: number;
   /** why the last load did not work, and what to do */
   failure?: string;
@@ -204,12 +204,12 @@ export interface Model {
 
 export interface ModelDetail {
   name: string;
-  /** of the first file, absolute */
+  /** path of the first file, absolute */
   path: string;
   paths: string[];
   /** bytes of all files */
   size: number;
-  /** of the first file; "" where nobody computed it */
+  /** SHA-256 of the first file; "" where nobody computed it */
   sha256?: string;
   licence?: string;
   /** what was pulled */
@@ -221,7 +221,7 @@ export interface ModelDetail {
   added?: string;
   /** why it cannot be used */
   error?: string;
-  /** of a model that shares the files of another one */
+  /** profile of a model that shares the files of another one */
   profile?: Profile;
   arch: string;
   /** general.name */
@@ -236,11 +236,11 @@ export interface ModelDetail {
   embedding: number;
   heads: number;
   kv_heads: number;
-  /** of K; 0: not said */
+  /** head dimension of K; 0: not said */
   head_dim: number;
   vocab: number;
   state: ModelState;
-  /** of a load, from 0 to 1 */
+  /** progress of a load, from 0 to 1 */
   progress?: number;
   /** why the last load did not work, and what to do */
   failure?: string;
@@ -445,7 +445,7 @@ export interface Curve {
   name: string;
   k: string;
   v: string;
-  /** of the cache and of recurrent states, for each length */
+  /** size of the cache and the recurrent states, for each length */
   bytes: number[];
   /** longest context that fits */
   most: number;
@@ -473,7 +473,7 @@ export interface Measured {
   v: string;
   /** mean divergence, nats */
   kld: number | null;
-  /** of the mean */
+  /** standard error of the mean */
   kld_stderr: number;
   /** share of equal choices in decoding */
   agreement: number | null;
@@ -516,7 +516,7 @@ export interface RepoFile {
 }
 
 export interface HubFile {
-  /** of the first file */
+  /** name of the first file */
   name: string;
   /** as in Q4_K_M; "" where the name does not say */
   quant: string;
@@ -554,17 +554,17 @@ export interface Figures {
   cached: number;
   /** tokens among them that came from the disk */
   resumed: number;
-  /** of the answer */
+  /** tokens of the answer */
   tokens: number;
-  /** of the answer, or of the prompt while that is read */
+  /** speed of the answer, or of the prompt while that is read */
   tok_s: number;
   /** since the first token */
   ms: number;
   /** tokens that the chat may hold */
   context: number;
-  /** of the whole cache */
+  /** bytes of the whole cache */
   bytes: number;
-  /** of the cache for one token */
+  /** size of the cache for one token */
   token_bytes: number;
 }
 
@@ -576,9 +576,9 @@ export interface Usage {
   context: number;
   /** tokens that are kept for an answer */
   reserved: number;
-  /** of the whole cache */
+  /** bytes of the whole cache */
   bytes: number;
-  /** of the tokens that are used */
+  /** size of the used tokens */
   bytes_used: number;
   k: string;
   v: string;
