@@ -175,8 +175,10 @@ var words = []struct {
 
 	// Plain English, see docs/testing.md.
 	{regexp.MustCompile(`\b(is|are|was|were|be) no` + `ne\b`), "", "say what is missing: 'without one', 'not a ...'", nil},
-	{regexp.MustCompile(`\b(is|are) n` + `o [a-z]+`), "", "say 'is not a ...'; a value that is not a number is NaN",
-		regexp.MustCompile(`[Tt]here (is|are) no |(is|are) no (longer|more|less|better|worse|use|reason|good|proof|other|different|larger|smaller|faster|slower|wider)\b`)},
+	{
+		regexp.MustCompile(`\b(is|are) n` + `o [a-z]+`), "", "say 'is not a ...'; a value that is not a number is NaN",
+		regexp.MustCompile(`[Tt]here (is|are) no |(is|are) no (longer|more|less|better|worse|use|reason|good|proof|other|different|larger|smaller|faster|slower|wider)\b`),
+	},
 	{regexp.MustCompile(`\bbut f` + `or\b`), "", "say 'except'", nil},
 	{regexp.MustCompile(`\b(is|are|was|were|be|been) to` + `ld\b`), "", "things are called with, receive, see or print; nobody tells them", nil},
 	{regexp.MustCompile(`\b(go|goes|went) o` + `n\b`), "", "say 'continue'", nil},
@@ -184,8 +186,10 @@ var words = []struct {
 	{regexp.MustCompile(`\b(be|is|are|was|were) ha` + `d\b`), "", "say 'available'", nil},
 	{regexp.MustCompile(`\bof the` + `irs\b`), "", "repeat the noun", nil},
 	{regexp.MustCompile(`\bas [\w' ]+ ha` + `s it\b`), "", "say 'as in ...'", nil},
-	{regexp.MustCompile(`\S[ \t]+// (of|that|which|who|whose) `), ".go", "a comment beside code is a noun phrase or a sentence, not the rest of one",
-		regexp.MustCompile("[\"`]")},
+	{
+		regexp.MustCompile(`\S[ \t]+// (of|that|which|who|whose) `), ".go", "a comment beside code is a noun phrase or a sentence, not the rest of one",
+		regexp.MustCompile("[\"`]"),
+	},
 }
 
 // plainEnglish is the index of the first word that is about English.

@@ -23,9 +23,15 @@ var stepCases = []struct {
 	file, k, v string
 	emulate    bool
 }{
-	{"llama-hd64", "gw2", "gw2", true}, {"llama-hd64", "gw3", "gw3", true}, {"llama-hd64", "gw4", "gw4", true}, {"qwen35", "gw3", "gw3", true},
-	{"llama-hd64", "f16", "turbo3", false}, {"gemma3-hd64", "gw3", "gw2", false}, {"deepseek2-mla", "tbq4", "tbq4", false},
-	{"qwen3moe-hd64", "gw4", "q4_0", false}, {"lfm2", "f16", "f16", false},
+	{"llama-hd64", "gw2", "gw2", true},
+	{"llama-hd64", "gw3", "gw3", true},
+	{"llama-hd64", "gw4", "gw4", true},
+	{"qwen35", "gw3", "gw3", true},
+	{"llama-hd64", "f16", "turbo3", false},
+	{"gemma3-hd64", "gw3", "gw2", false},
+	{"deepseek2-mla", "tbq4", "tbq4", false},
+	{"qwen3moe-hd64", "gw4", "q4_0", false},
+	{"lfm2", "f16", "f16", false},
 }
 
 // The bound of a step changes how prompts are cut beside an answer, and no bit

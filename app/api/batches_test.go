@@ -17,8 +17,11 @@ func TestBatches(t *testing.T) {
 		return object{"custom_id": id, "params": object{"model": "x", "max_tokens": tokens, "messages": user("a")}}
 	}
 	for _, bad := range []object{
-		{}, {"requests": []object{}}, {"requests": []object{message("a b", 2)}},
-		{"requests": []object{message("a", 2), message("a", 2)}}, {"requests": []object{{"custom_id": "a"}}},
+		{},
+		{"requests": []object{}},
+		{"requests": []object{message("a b", 2)}},
+		{"requests": []object{message("a", 2), message("a", 2)}},
+		{"requests": []object{{"custom_id": "a"}}},
 	} {
 		if r := v.ask("POST", "/v1/messages/batches", bad); r.status != 400 || at(r.json(t), "type") != "error" {
 			t.Errorf("%v: %d %s", bad, r.status, r.body)

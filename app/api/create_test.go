@@ -50,8 +50,10 @@ func TestCreate(t *testing.T) {
 		{"POST", "/api/create", object{"model": "x", "from": "base", "template": "{{ .Prompt }}"}, 400, nil},
 		{"POST", "/api/create", object{"model": "x", "from": "base", "parameters": object{"temperature": "hot"}}, 400, nil},
 		{"POST", "/api/create", object{"model": "x", "from": "base", "quantize": "q4_0"}, 400, nil},
-		{"POST", "/api/create", object{"model": "bob", "from": "base", "system": "You are Bob.", "parameters": object{"num_predict": 3, "temperature": 0, "stop": []string{"###"}},
-			"template": "{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}"}, 200, nil},
+		{"POST", "/api/create", object{
+			"model": "bob", "from": "base", "system": "You are Bob.", "parameters": object{"num_predict": 3, "temperature": 0, "stop": []string{"###"}},
+			"template": "{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}",
+		}, 200, nil},
 		{"POST", "/api/copy", object{"source": "bob", "destination": "twin"}, 200, nil},
 		{"POST", "/api/copy", object{"source": "nobody", "destination": "x"}, 404, nil},
 		{"POST", "/api/push", object{"model": "bob"}, 501, nil},

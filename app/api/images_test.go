@@ -90,7 +90,7 @@ func TestPictureCapability(t *testing.T) {
 	for name, want := range map[string]bool{"see": true, "blind": false} {
 		var show struct{ Capabilities []string }
 		r := v.ask("POST", "/api/show", object{"model": name})
-		if err := json.Unmarshal([]byte(r.body), &show); err != nil {
+		if err := json.Unmarshal(r.body, &show); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(strings.Join(show.Capabilities, " "), "vision"); got != want {

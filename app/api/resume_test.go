@@ -24,7 +24,7 @@ func TestResumableStream(t *testing.T) {
 		key("a")(r)
 		r.Header.Set(ConversationHeader, conv)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil || resp.StatusCode != 200 {
+		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatal(resp, err)
 		}
 		return resp
@@ -72,7 +72,7 @@ func TestResumableStream(t *testing.T) {
 	key("a")(r)
 	r.Header.Set(ConversationHeader, "c4")
 	bad, err := http.DefaultClient.Do(r)
-	if err != nil || bad.StatusCode != 400 {
+	if err != nil || bad.StatusCode != http.StatusBadRequest {
 		t.Errorf("a wrong request: %v, %v", bad, err)
 	}
 	bad.Body.Close()
@@ -81,7 +81,7 @@ func TestResumableStream(t *testing.T) {
 // What a stream keeps is bounded; the newest bytes stay.
 func TestReplayBounds(t *testing.T) {
 	p := newReplay("", "", func() {})
-	p.WriteHeader(200)
+	p.WriteHeader(http.StatusOK)
 	for i := range 5 {
 		if _, err := p.Write(bytes.Repeat([]byte{byte('a' + i)}, 1<<20)); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -41,7 +42,7 @@ type shownTile struct {
 }
 
 // Run writes the projector's rows of all tiles as raw float32.
-func (c *visionCmd) Run(r *run) error {
+func (c *visionCmd) Run(r *run) (err error) {
 	if c.MinTokens < 0 || c.MaxTokens < 0 || c.Threads < 0 {
 		return usage{fmt.Errorf("a negative number of tokens or threads")}
 	}
@@ -53,7 +54,7 @@ func (c *visionCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer func() { err = errors.Join(err, p.Close()) }()
 	var list []shownPicture
 	for _, name := range c.Images {
 		data, err := readImage(name)

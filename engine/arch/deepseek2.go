@@ -8,7 +8,8 @@ import (
 )
 
 func init() {
-	model.Register("deepseek2", model.Arch{Chat: "DeepSeek",
+	model.Register("deepseek2", model.Arch{
+		Chat: "DeepSeek",
 		Open: openDeepSeek2, Ahead: true,
 		// Some files hold the decompression of keys and values both in one matrix and
 		// in two, for absorbed attention; one form is read.
@@ -134,7 +135,8 @@ func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph
 	rotateQ := a.rope.at(in)
 	single := rotateQ
 	rotateQ.First, single.HeadDim = a.plain, a.rotated
-	low, q := x, graph.None
+	low := x
+	var q graph.Value
 	if a.q != nil {
 		q = g.Linear(x, a.q, nil)
 	} else {

@@ -63,7 +63,7 @@ func (m *hrm) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	high := g.Embed(m.embd, m.scale, graph.ByToken)
 	low := graph.None
 	for i := 0; i < len(m.blocks); i += m.each {
-		x := graph.None
+		var x graph.Value
 		if low == graph.None {
 			x = g.Affine(high, nil, m.start)
 		} else {

@@ -175,7 +175,7 @@ func TestLatent(t *testing.T) {
 		if y.K.Active.Name != c.active || y.K.RowBytes != c.row {
 			t.Errorf("%s/%s: K %s in %d bytes, want %s in %d", c.k, c.v, y.K.Active.Name, y.K.RowBytes, c.active, c.row)
 		}
-		if said := strings.Contains(y.K.Reason, "rotary values"); said != (y.K.Active.Rules.PacksRotary) {
+		if said := strings.Contains(y.K.Reason, "rotary values"); said != y.K.Active.Rules.PacksRotary {
 			t.Errorf("%s/%s: reason %q", c.k, c.v, y.K.Reason)
 		}
 		if !y.V.View || y.V.Active != y.K.Active || y.V.RowBytes != 0 || y.V.Bytes != 0 || y.V.Padded != c.viewed {

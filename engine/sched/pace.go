@@ -50,13 +50,12 @@ func (p *pace) observe(decode int, spans []llm.Span, took time.Duration) {
 			continue
 		}
 		class := depthClass(sp.Len - sp.Rows)
-		switch {
-		case predicted == 0:
+		if predicted == 0 {
 			p.row[class] = spent / float64(rows)
-		default:
-			known := p.at(class)
-			p.row[class] = toward(known, known*spent/predicted)
+			continue
 		}
+		known := p.at(class)
+		p.row[class] = toward(known, known*spent/predicted)
 	}
 }
 

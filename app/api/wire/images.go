@@ -93,7 +93,8 @@ func imageURL(part json.RawMessage, path string) (url string, ok bool, err error
 		return "", false, err
 	}
 	var kind string
-	if json.Unmarshal(o.Value("type"), &kind) != nil || kind != "image_url" && kind != "input_image" {
+	_ = json.Unmarshal(o.Value("type"), &kind) // what is not a string is another kind
+	if kind != "image_url" && kind != "input_image" {
 		return "", false, nil
 	}
 	v, at := o.Value("image_url"), path+".image_url"
