@@ -525,6 +525,8 @@ export interface HubFile {
   /** what to pull */
   ref: string;
   files: RepoFile[];
+  /** Projector is the file with which the model reads pictures; nil for none. */
+  projector?: RepoFile;
   /** fits, tight, large, unknown */
   fit: 'fits' | 'tight' | 'large' | 'unknown';
 }
