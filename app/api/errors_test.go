@@ -281,8 +281,8 @@ func TestOverflow(t *testing.T) {
 func TestMissing(t *testing.T) {
 	v := start(t, nil)
 	for path, where := range map[string][]any{
-		"/api/copy": {"error"}, "/api/blobs/sha256:0": {"error"}, "/api/kvx": {"error"}, "/api/kv": {"error", "message"}, "/api/v0/nothing": {"error", "message"},
-		"/v1/messages/batches": {"error", "message"}, "/v1/nothing": {"error", "message"}, "/slots/0/x": {"error", "message"},
+		"/api/nothing": {"error"}, "/api/blobs/x/y": {"error"}, "/api/kvx": {"error"}, "/api/kv": {"error", "message"}, "/api/v0/nothing": {"error", "message"},
+		"/v1/messages/nothing": {"error", "message"}, "/v1/nothing": {"error", "message"}, "/slots/0/x": {"error", "message"},
 	} {
 		r := v.ask("POST", path, object{})
 		if text, _ := at(r.json(t), where...).(string); r.status != 404 && path != "/api/kv" || text == "" {

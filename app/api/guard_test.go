@@ -324,6 +324,9 @@ func TestSlowBody(t *testing.T) {
 		answer, err := io.ReadAll(conn)
 		close(stop)
 		conn.Close()
+		if c.what == "trickles" { // what it still sends may reset the connection behind the answer
+			err = nil
+		}
 		if err != nil || !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", c.status)) {
 			t.Errorf("%s: %v, %.100q", c.what, err, answer)
 		}
