@@ -9,8 +9,8 @@ import (
 
 func init() {
 	model.Register("gemma3n", model.Arch{
-		Open: openGemma3n,
-		// Of layers that read an earlier layer's cache; all others bind theirs.
+		Chat: "Gemma", Open: openGemma3n,
+		// Layers that read an earlier layer's cache do not need these.
 		Unread: []string{"blk.*.attn_k.weight", "blk.*.attn_v.weight", "blk.*.attn_k_norm.weight"},
 	})
 }
