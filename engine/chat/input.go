@@ -218,7 +218,7 @@ func partText(part *Dict, path string) (Value, error) {
 		key = "refusal"
 	case "image_url", "input_image":
 		if imageURL(part) == "" {
-			return nil, badInput(path, "must have the URL of a picture in image_url")
+			return nil, badInput(path+".image_url", "must be the URL of a picture")
 		}
 		return jinja.Trusted(ImageMarker), nil
 	default:

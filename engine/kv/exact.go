@@ -209,6 +209,9 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 		}
 		s.exact[g] = s.exact[g][:min(keep, len(s.exact[g]))]
 	}
+	for g := range c.exact { // before points go: what they kept may be what the new end needs
+		s.low[g] = min(s.low[g], c.exact[g].window.firstExact(pos))
+	}
 	for n := len(s.points); n > 0 && s.points[n-1].pos > pos; n = len(s.points) {
 		c.unpoint(s, n-1)
 	}
@@ -216,9 +219,6 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 		c.keepTo(s, pos)
 	}
 	s.moved = s.moved && pos > 0
-	for g := range c.exact {
-		s.low[g] = min(s.low[g], c.exact[g].window.firstExact(pos))
-	}
 }
 
 // Keep says where the prompt of a sequence ends, or will end: the exact form

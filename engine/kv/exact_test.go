@@ -378,3 +378,18 @@ func TestLoadRefusesExact(t *testing.T) {
 		w.check(t)
 	}
 }
+
+// A cut in front of a kept end needs the page that was kept for that end alone.
+func TestCutBeforeKeep(t *testing.T) {
+	w := newTwin(t, "late", 1)
+	w.extend(t, 2, 76)
+	if err := w.c.Keep(2, 64); err != nil {
+		t.Fatal(err)
+	}
+	w.extend(t, 2, 52)
+	w.reload(t, 2, 0)
+	w.reload(t, 0, 1)
+	w.truncate(t, 1, 1)
+	w.extend(t, 1, 1) // checks that it finds what it reads
+	w.check(t)
+}

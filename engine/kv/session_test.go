@@ -56,7 +56,7 @@ func TestLoadRefuses(t *testing.T) {
 		why    string
 	}{
 		{"empty", func([]byte) []byte { return nil }, "ends early"},
-		{"other file", func(b []byte) []byte { b[0] = 'G'; return b }, "no saved sequence"},
+		{"other file", func(b []byte) []byte { b[0] = 'G'; return b }, "not a saved sequence"},
 		{"version", func(b []byte) []byte { b[8] = 1; return b }, "format version 1"},
 		{"huge header", func(b []byte) []byte { binary.LittleEndian.PutUint32(b[12:], 1<<31); return b }, "a header of 2147483648 bytes"},
 		{"cut in header", func(b []byte) []byte { return b[:40] }, "in its header"},

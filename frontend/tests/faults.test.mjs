@@ -132,7 +132,7 @@ describe('the page', () => {
   it('opens each section of the settings at its top', async () => {
     const page = await visit(browser, `${server.url}/#/settings/server`, { viewport: { width: 1280, height: 400 } });
     const body = page.locator('.settings .body');
-    await page.getByText('API keys').waitFor();
+    await page.getByText('API keys', { exact: true }).waitFor();
     await body.evaluate((box) => (box.scrollTop = 350));
     await page.getByRole('link', { name: 'Sampling', exact: true }).click();
     await page.getByText('Temperature').first().waitFor();
