@@ -52,7 +52,7 @@ type root struct {
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: what there are, what a context takes with them, calibration."`
-	Cache      cacheCmd      `cmd:"" help:"What is kept of what models have read."`
+	Cache      cacheCmd      `cmd:"" help:"List or delete the prompts that are kept so that none is read twice."`
 	Device     deviceCmd     `cmd:"" help:"List what can compute here, and check that it does so right."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }

@@ -54,8 +54,8 @@ func nearest(dir string) string {
 }
 
 type cacheCmd struct {
-	List  cacheListCmd  `cmd:"" help:"Show what is kept of what models have read: sizes and ages, never text."`
-	Clear cacheClearCmd `cmd:"" help:"Delete it."`
+	List  cacheListCmd  `cmd:"" help:"List kept prompts: sizes and ages, never text."`
+	Clear cacheClearCmd `cmd:"" help:"Delete all kept prompts."`
 }
 
 type cacheListCmd struct {
@@ -93,14 +93,14 @@ func (c *cacheListCmd) Run(r *run) error {
 		_, err := fmt.Fprintf(r.out, "nothing is kept in %s\n", r.prefixFolder())
 		return err
 	}
-	t := newTable("TEXTS OF", "TOKENS", "PACKED", "POINTS", "IN POINTS", "LAST USED")
+	t := newTable("GROUP", "TOKENS", "PACKED", "POINTS", "IN POINTS", "LAST USED")
 	for _, x := range rows {
 		t.add(x.Name, fmt.Sprint(x.Tokens), size(x.PageBytes), fmt.Sprint(x.Points), size(x.PointBytes), ago(x.Used))
 	}
 	if err := t.write(r.out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.out, "\n%s in %s. A line is one model with one cache layout, and one API key where there are several.\n", size(bytes), r.prefixFolder())
+	_, err = fmt.Fprintf(r.out, "\n%s in %s. A group is one model with one cache layout, and one API key where there are several.\n", size(bytes), r.prefixFolder())
 	return err
 }
 

@@ -75,7 +75,7 @@ func (r *relative) difference() string {
 
 var blockName = regexp.MustCompile(`\bblk\.\d+\.`)
 
-// kinds lists tensors, those of all blocks as one.
+// kinds lists tensors by name. Tensors that differ only by their block are listed once.
 func kinds(names []string) string {
 	var list []string
 	for _, name := range names {
