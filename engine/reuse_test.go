@@ -23,6 +23,7 @@ type reuseRig struct {
 	warm, cold  *engine.Engine
 	recurrent   bool
 	goes        bool // what the end of a prompt needs may be gone, in windows and states
+	exact       bool // the newest positions are read exactly, and only points keep what older ones read
 	used, asked int  // prompt tokens taken from the cache, and all
 }
 
@@ -87,8 +88,11 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 	next := slices.Concat(held, answer[len(answer)-1:], text(40+rng.IntN(100)))
 	r.continued(t, "continued", next, 70+rng.IntN(80), end)
 	least := first
-	if r.goes {
+	switch {
+	case r.goes:
 		least = 0
+	case r.exact: // a point one page before may be the one that is kept
+		least -= kv.PageCells
 	}
 	r.ask(t, "short after the longer one", short, 40, least)
 	long := slices.Concat(short, text(150+rng.IntN(250)))
@@ -164,6 +168,7 @@ func openReuse(t *testing.T, m reuseModel, want kv.Want, slots int, rng *rand.Ra
 		})
 	}
 	r := &reuseRig{warm: open(slots, ubatch), cold: open(1, 512)}
+	r.exact = want.K.Window.Newest > 0
 	r.recurrent = r.warm.KV().StateBytes() > 0
 	r.goes = r.recurrent || slices.ContainsFunc(r.warm.KV().Groups, func(g kv.Group) bool { return g.Window > 0 })
 	return r
