@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-race='^godwit/(engine/sched|engine/kv|app/pool|app/api|app/store|app/hub)(/|$)'
+race='^godwit/(engine/sched|engine/kv|engine/prefix|app/ledger|app/pool|app/api|app/store|app/hub)(/|$)'
 export CI=true # what a test needs and cannot fetch is a failure
 timeout=30m # of a package; a busy machine may take three times as long
 if [ "${GODWIT_TEST:-}" = all ]; then timeout=90m; fi
