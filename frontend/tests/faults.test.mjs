@@ -70,6 +70,7 @@ describe('a first chat', () => {
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.locator('.said', { hasText: 'one about a hen' }).waitFor();
     assert.equal(await box(page).inputValue(), '');
+    await page.locator('article:not(.mine)').nth(1).locator('.prose').waitFor(); // else Escape leaves no answer
     await page.keyboard.press('Escape');
     await answered(page);
     await leave(page);
