@@ -61,6 +61,7 @@ describe('a first chat', () => {
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a fox.');
     await page.getByRole('button', { name: 'Stop' }).waitFor();
+    await page.locator('article:not(.mine) .prose').first().waitFor(); // behind an empty turn the small model says nothing
     await write(page, 'And now one about a hen.');
     await page.getByText('Will be sent when this response is finished.').waitFor();
     await page.getByRole('button', { name: "Don't send" }).click();
