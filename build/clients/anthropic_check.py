@@ -7,6 +7,8 @@ import anthropic
 from check import QUESTION, SCHEMA, URL, run, same, true
 
 client = anthropic.Anthropic(base_url=URL, api_key="none", max_retries=0)
+# A white PNG of 2 by 2 pixels.
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAADklEQVR4nGP4DwYMEAoAU7oL9ZisIGcAAAAASUVORK5CYII="
 MESSAGES = [{"role": "user", "content": QUESTION}]
 TOOLS = [{"name": "weather", "description": "Tells the weather.", "input_schema": SCHEMA}]
 
@@ -71,7 +73,7 @@ def errors():
     for change, text, kind in (
         ({"messages": [{"role": "user", "content": "hello " * 5000}]}, "prompt is too long", wrong),
         ({"extra_body": {"temperature": 9}}, "temperature", wrong),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}]}]}, "image", wrong),
+        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}]}]}, "reads text only", wrong),
     ):
         try:
             client.messages.create(**{"model": "any", "max_tokens": 4, "messages": MESSAGES, **change})

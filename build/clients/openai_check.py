@@ -8,6 +8,8 @@ import openai
 from check import QUESTION, SCHEMA, URL, run, same, true
 
 client = openai.OpenAI(base_url=URL + "/v1", api_key="none", max_retries=0)
+# A white PNG of 2 by 2 pixels.
+PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAADklEQVR4nGP4DwYMEAoAU7oL9ZisIGcAAAAASUVORK5CYII="
 MESSAGES = [{"role": "user", "content": QUESTION}]
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}]
 
@@ -138,7 +140,9 @@ def errors():
         ({"messages": [{"role": "user", "content": "hello " * 5000}]}, openai.BadRequestError, "context_length_exceeded", None),
         ({"temperature": 9}, openai.BadRequestError, None, "temperature"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-         openai.BadRequestError, "unsupported_content", "messages[0].content[0]"),
+         openai.BadRequestError, None, "messages[0].content[0].image_url.url"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]}]},
+         openai.BadRequestError, "unsupported_content", None),
     ):
         for stream in (False, True):
             try:
