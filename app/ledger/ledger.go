@@ -23,6 +23,7 @@ const patience = 5 * time.Second
 // lock, which the system drops when the process ends.
 const (
 	lockSuffix  = ".lock"
+	partSuffix  = ".part" // a number that is being written
 	reserveLock = "reserve"
 )
 
@@ -63,6 +64,7 @@ func (l *Ledger) Others() int64 {
 		if unlock, ok, err := fetch.TryLock(lock); ok || err != nil {
 			if ok {
 				_ = os.Remove(path)
+				_ = os.Remove(path + partSuffix)
 				_ = os.Remove(lock)
 				unlock()
 			}
@@ -106,7 +108,7 @@ func (l *Ledger) Publish(own int64) {
 		}
 		l.unlock = unlock
 	}
-	part := path + ".part"
+	part := path + partSuffix
 	if os.WriteFile(part, []byte(strconv.FormatInt(own, 10)), 0o600) == nil {
 		_ = os.Rename(part, path)
 	}

@@ -77,6 +77,11 @@ func TestKilled(t *testing.T) {
 	if list, _ := os.ReadDir(dir); len(list) != 2 {
 		t.Fatalf("%d files after a process ended, want 2", len(list))
 	}
+	list, _ := filepath.Glob(filepath.Join(dir, "*"+lockSuffix))
+	unfinished := strings.TrimSuffix(list[0], lockSuffix) + partSuffix // it was killed while it wrote
+	if err := os.WriteFile(unfinished, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if n := New(dir).Others(); n != 0 {
 		t.Errorf("an ended process holds %d bytes", n)
 	}
