@@ -171,31 +171,41 @@ func packHalves(dst, src []byte, stride, n int, half bool) (finite bool) {
 
 // finite reports whether the scales and minima of a block of 16 rows are finite.
 func (f *form) finite(blk []byte) bool {
-	var bad uint64
-	word := func(at int) uint64 { return binary.LittleEndian.Uint64(blk[at:]) }
 	switch {
 	case f == &formMXFP4:
 		// 2^126 times the largest level, 6, is infinite; 255 is NaN by the specification.
+		var bad uint64
 		for at := 0; at < 16; at += 8 {
-			x := word(at)
+			x := binary.LittleEndian.Uint64(blk[at:])
 			bad |= x & (x&0x7f7f7f7f_7f7f7f7f + 0x03030303_03030303)
 		}
 		return bad&0x80808080_80808080 == 0
 	case f.bytes == gridBytes:
-		for at := gridUnit; at < gridUnit+64; at += 8 {
-			bad |= word(at)&low32 + one32
-		}
-		return bad&high32 == 0
+		return finite(blk[gridUnit:gridUnit+64], low32, one32)
+	case f.mins:
+		return finite(blk[:64], low16, oneF16)
 	}
-	for at := 0; at < 32; at += 8 {
-		bad |= word(at)&low16 + oneF16
+	return finite(blk[:32], low16, oneF16)
+}
+
+// finite reports whether the floats of b, whose length is a multiple of 32, are
+// finite. It looks at the highest exponent bit first: it is clear in values below
+// two, as nearly all scales are.
+func finite(b []byte, low, one uint64) bool {
+	var any uint64
+	for w := b; len(w) >= 32; w = w[32:] {
+		any |= binary.LittleEndian.Uint64(w) | binary.LittleEndian.Uint64(w[8:]) |
+			binary.LittleEndian.Uint64(w[16:]) | binary.LittleEndian.Uint64(w[24:])
 	}
-	if f.mins {
-		for at := 32; at < 64; at += 8 {
-			bad |= word(at)&low16 + oneF16
-		}
+	high := ^low
+	if any&(high>>1) == 0 {
+		return true
 	}
-	return bad&high16 == 0
+	var bad uint64
+	for w := b; len(w) >= 8; w = w[8:] {
+		bad |= binary.LittleEndian.Uint64(w)&low + one
+	}
+	return bad&high == 0
 }
 
 // Row writes row r of the matrix as floats, with the values of the file's
