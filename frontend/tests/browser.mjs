@@ -37,11 +37,15 @@ export async function visit(browser, url, options = {}) {
   return page;
 }
 
-/** Keeps the words that a page shows for a few seconds only. */
+/** Keeps what a page says of what was done and of what failed, which may go again. */
 function noteToasts() {
   globalThis.told = [];
   new MutationObserver((records) => {
-    for (const node of records.flatMap((record) => [...record.addedNodes])) if (node.classList?.contains('toast')) globalThis.told.push(node.textContent);
+    const seen = '.toast, .trouble';
+    for (const node of records.flatMap((record) => [...record.addedNodes])) {
+      if (!(node instanceof Element)) continue;
+      for (const part of [...(node.matches(seen) ? [node] : []), ...node.querySelectorAll(seen)]) globalThis.told.push(part.textContent);
+    }
   }).observe(document, { childList: true, subtree: true });
 }
 

@@ -172,6 +172,50 @@ describe('the page', () => {
     await leave(page);
   });
 
+  it('answers behind an answer that was stopped before its first word', async () => {
+    const page = await opened('Stopped early', ['Hello.', '']);
+    await say(page, 'Name one bird.');
+    assert.notEqual(await answered(page), '');
+    await leave(page);
+  });
+
+  it('says how far the prompt is, how fast it is read, and what of it was cached', async () => {
+    const page = await visit(browser, server.url);
+    await page.evaluate(() => {
+      globalThis.seen = new Set();
+      const look = () => globalThis.seen.add(`${document.querySelector('.waiting')?.textContent} @ ${document.querySelector('a.meter .used-of')?.textContent}`);
+      new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true });
+    });
+    await write(page, `${'The godwit flies over the sea without a rest. '.repeat(90)}What does it do?`);
+    await answered(page);
+    const seen = await page.evaluate(() => [...globalThis.seen]);
+    assert.ok(seen.some((text) => /Processing prompt · \d+% · [\d,]+ of [\d,]+ tokens · [\d.,]+ tokens\/s/.test(text)), seen.join('\n'));
+    const used = new Set(seen.filter((text) => text.includes('Processing prompt')).map((text) => text.split(' @ ')[1]));
+    assert.ok(used.size > 1, `the context grows while the prompt is read: ${[...used]}`);
+    await say(page, 'And then?');
+    await answered(page);
+    await page.getByText(/[\d,]+ of [\d,]+ cached in memory/).waitFor();
+    await leave(page);
+  });
+
+  it('says what failed where it failed, until it is tried again', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/runtime`);
+    const row = page.locator('.setting', { has: page.getByLabel('Threads', { exact: true }) });
+    await page.getByLabel('Threads', { exact: true }).fill('many');
+    await page.keyboard.press('Enter');
+    await row.getByRole('alert').waitFor();
+    assert.equal(await page.locator('.toast').count(), 0);
+    await page.getByLabel('Threads', { exact: true }).fill('');
+    await page.keyboard.press('Enter');
+    await row.getByRole('alert').waitFor({ state: 'detached' });
+    await page.goto(`${server.url}/#/chat`);
+    await page.route('**/app/chats', (route) => route.fulfill({ status: 507, json: { error: { message: 'the disk is full' } } }));
+    await write(page, 'Hello?');
+    await page.locator('.foot').getByRole('alert').getByText('The disk is full').waitFor();
+    assert.equal(await page.locator('.toast').count(), 0);
+    await leave(page);
+  });
+
   it('borders messages where the system chooses the colours', async () => {
     const page = await opened('In high contrast', ['One.', 'Two.'], { forcedColors: 'active' });
     assert.notEqual(await page.locator('.said').first().evaluate((e) => getComputedStyle(e).borderTopWidth), '0px');

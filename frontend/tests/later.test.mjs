@@ -248,7 +248,7 @@ describe('another run of the program', () => {
     await next.locator('article').last().waitFor();
     await say(next, 'What flies far?');
     await answered(next);
-    await next.getByText(/[\d,]+ restored/).waitFor();
+    await next.getByText(/[\d,]+ of [\d,]+ cached(?: on disk|, [\d,]+ of them on disk)/).waitFor();
     await next.waitForFunction(() => /4K.* MiB.*; 40 reserved for the response/s.test(document.querySelector('a.meter')?.textContent ?? ''));
     assert.equal(await next.locator('a.meter circle').count(), 3); // the context, what is used, what is kept
     await leave(next);

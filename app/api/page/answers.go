@@ -39,7 +39,7 @@ type figures struct {
 	Resumed int     `json:"resumed"`     // tokens among them that came from the disk
 	Tokens  int     `json:"tokens"`      // tokens of the answer
 	Speed   float64 `json:"tok_s"`       // speed of the answer, or of the prompt while that is read
-	Millis  float64 `json:"ms"`          // since the first token
+	Millis  float64 `json:"ms"`          // since the first token, or since reading began
 	Context int     `json:"context"`     // tokens that the chat may hold
 	Bytes   int64   `json:"bytes"`       // bytes of the whole cache
 	Token   int64   `json:"token_bytes"` // size of the cache for one token

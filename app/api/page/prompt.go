@@ -98,7 +98,8 @@ func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engin
 }
 
 // conversation is the list of messages in OpenAI's form, keys in a fixed order,
-// so that the same chat gives the same prompt.
+// so that the same chat gives the same prompt. Answers that ended before their
+// first token are left out, for small models answer nothing after an empty turn.
 func conversation(system string, path []store.Message) json.RawMessage {
 	var list []json.RawMessage
 	if strings.TrimSpace(system) != "" {
@@ -109,6 +110,9 @@ func conversation(system string, path []store.Message) json.RawMessage {
 	}
 	for i := range path {
 		m := &path[i]
+		if i < len(path)-1 && silent(m) {
+			continue
+		}
 		var o wire.Object
 		o.SetText("role", string(m.Role))
 		o.SetText("content", content(m))
@@ -124,6 +128,11 @@ func conversation(system string, path []store.Message) json.RawMessage {
 		list = append(list, o.Raw())
 	}
 	return wire.RawList(list)
+}
+
+// silent reports whether an answer has nothing in it.
+func silent(m *store.Message) bool {
+	return m.Role == store.Assistant && m.Content == "" && m.Reasoning == "" && len(m.ToolCalls) == 0
 }
 
 // content is the text of a message with its attachments before it.

@@ -190,8 +190,9 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 				began, live.Cached, live.Resumed = time.Now(), ev.Done, min(w.resumed, ev.Done)
 			}
 			live.Prompt = ev.Total
-			if span := time.Since(began).Seconds(); span > 0 {
-				live.Speed = float64(ev.Done-live.Cached) / span
+			span := time.Since(began)
+			if live.Millis = ms(span); span > 0 {
+				live.Speed = float64(ev.Done-live.Cached) / span.Seconds()
 			}
 			w.a.change(func() {
 				w.a.waiting, w.a.figures = waiting{Phase: "prefill", Done: ev.Done, Total: ev.Total}, live
@@ -322,7 +323,7 @@ func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Messag
 	}
 	s.Full = result.Full
 	s.PromptTokens, s.CachedTokens, s.OutputTokens, s.Finish = result.Prompt, result.Cached, result.Completion, result.Finish
-	s.ResumedFrom = min(w.resumed, result.Cached)
+	s.ResumedFrom = min(max(w.resumed, result.FromDisk), result.Cached)
 	if result.Completion > 1 && result.Decode > 0 {
 		s.TokensPerS = float64(result.Completion-1) / result.Decode.Seconds()
 	}

@@ -71,7 +71,7 @@ export async function request(method: string, path: string, body?: unknown, sign
   }
   const at = config;
   try {
-    return await send(at.base + path, { method, headers, body: payload, signal, cache: 'no-store' });
+    return await send(at.base + path, { method, headers, body: payload, signal, cache: 'no-store', keepalive: method === 'DELETE' });
   } catch (err) {
     if (!(err instanceof ApiError && err.code === 'wrong_token') || again) throw err;
     if (config === at) await connect(); // another run of the program, with another token

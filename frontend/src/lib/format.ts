@@ -49,6 +49,15 @@ export function budgetName(machine: { backend: string }): string {
   return machine.backend === 'cpu' ? 'free memory' : 'free GPU memory';
 }
 
+/** What of a prompt was reused, and from where; without a source where that is not known yet. */
+export function reuse(prompt: number, cached: number, disk: number, source = true): string {
+  if (cached <= 0) return '';
+  const text = `${count(cached)} of ${count(prompt)} cached`;
+  if (disk >= cached) return `${text} on disk`;
+  if (disk > 0) return `${text}, ${count(disk)} of them on disk`;
+  return source ? `${text} in memory` : text;
+}
+
 export function parameters(n: number): string {
   if (n >= 1e9) return `${figure(n / 1e9, 2)}B`;
   if (n >= 1e6) return `${figure(n / 1e6, 3)}M`;

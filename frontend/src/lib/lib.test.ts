@@ -2,7 +2,7 @@ import { File } from 'node:buffer'; // that of jsdom cannot be read
 import { describe, expect, it } from 'vitest';
 import { lengthSteps, range, steps } from './axes';
 import { fileName, readFiles } from './files';
-import { budgetName, bytes, duration, parameters, since, tokens } from './format';
+import { budgetName, bytes, duration, parameters, reuse, since, tokens } from './format';
 import { EventParser } from './sse';
 import type { Outlook } from './types';
 
@@ -75,5 +75,15 @@ describe('files', () => {
     expect(await readFiles(files(text))).toEqual([{ name: 'main.go', type: 'text/plain', text: 'package main\n' }]);
     await expect(readFiles(files(new File([new Uint8Array([0xff, 0xfe, 0])], 'x.png')))).rejects.toThrow('only text files are supported');
     await expect(readFiles(files(new File(['a\0b'], 'x.bin')))).rejects.toThrow('only text files are supported');
+  });
+});
+
+describe('what of a prompt was reused', () => {
+  it('says from where', () => {
+    expect(reuse(900, 0, 0)).toBe('');
+    expect(reuse(900, 800, 0)).toBe('800 of 900 cached in memory');
+    expect(reuse(1900, 1800, 0, false)).toBe('1,800 of 1,900 cached');
+    expect(reuse(900, 800, 800)).toBe('800 of 900 cached on disk');
+    expect(reuse(900, 800, 300)).toBe('800 of 900 cached, 300 of them on disk');
   });
 });

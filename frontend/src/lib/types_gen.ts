@@ -560,7 +560,7 @@ export interface Figures {
   tokens: number;
   /** speed of the answer, or of the prompt while that is read */
   tok_s: number;
-  /** since the first token */
+  /** since the first token, or since reading began */
   ms: number;
   /** tokens that the chat may hold */
   context: number;

@@ -10,12 +10,12 @@ import { desktop, post, request } from '../lib/api';
 import { chooseFiles, fileName, saveFile } from '../lib/files';
 import type { Chat } from '../lib/types';
 import type { Item } from '../parts/Menu.svelte';
-import { confirmed, named } from './ask.svelte';
+import { named } from './ask.svelte';
 import { chats } from './chats.svelte';
 import { drafts } from './drafts.svelte';
 import { open } from './open.svelte';
 import { go } from './route.svelte';
-import { attempt, say } from './toasts.svelte';
+import { attempt, say, undoTime } from './toasts.svelte';
 
 /** What can be done with a chat. */
 export function chatMenu(chat: Chat): (Item | 'line')[] {
@@ -32,7 +32,7 @@ export function chatMenu(chat: Chat): (Item | 'line')[] {
     { label: 'Export as Markdown', icon: Download, run: () => void exportChat(chat, 'markdown') },
     { label: 'Export as JSON', icon: FileJson, run: () => void exportChat(chat, 'json') },
     'line',
-    { label: 'Delete', icon: Trash2, danger: true, run: () => void drop(chat) },
+    { label: 'Delete', icon: Trash2, danger: true, run: () => drop(chat) },
   ];
 }
 
@@ -53,11 +53,30 @@ async function moveToNew(chat: Chat) {
   });
 }
 
-async function drop(chat: Chat) {
-  if (!(await confirmed('Delete this chat?', `“${chat.title || 'New chat'}” and its saved state are deleted. This cannot be undone.`, 'Delete'))) return;
-  if (!(await attempt(() => chats.drop(chat.id)))) return;
-  drafts.drop(chat);
-  if (open.id === chat.id) go({ view: 'chat', chat: 0 }, true);
+/** Chats that are deleted once their time to be brought back is over. */
+const leaving = new Map<number, () => Promise<void>>();
+addEventListener('pagehide', () => leaving.forEach((finish) => void finish()));
+
+/** Deletes a chat; for a few seconds that can be undone. */
+function drop(chat: Chat) {
+  const shown = open.id === chat.id;
+  chats.hide(chat.id);
+  if (shown) go({ view: 'chat', chat: 0 }, true);
+  const finish = async () => {
+    if (!leaving.delete(chat.id)) return;
+    if (await attempt(() => chats.drop(chat.id))) drafts.drop(chat);
+    chats.hide(chat.id, false);
+  };
+  leaving.set(chat.id, finish);
+  setTimeout(() => void finish(), undoTime);
+  say('Chat deleted', {
+    label: 'Undo',
+    run: () => {
+      if (!leaving.delete(chat.id)) return;
+      chats.hide(chat.id, false);
+      if (shown) go({ view: 'chat', chat: chat.id }, true);
+    },
+  });
 }
 
 async function exportChat(chat: Chat, as: 'markdown' | 'json') {

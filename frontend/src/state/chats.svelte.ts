@@ -5,7 +5,10 @@ import type { Chat, Folder } from '../lib/types';
 const order = (a: Chat, b: Chat) => Number(b.pinned) - Number(a.pinned) || Date.parse(b.updated) - Date.parse(a.updated) || b.id - a.id;
 
 class Chats {
-  list = $state<Chat[]>([]);
+  private all = $state<Chat[]>([]);
+  /** Chats that were deleted here a moment ago, which can still be undone. */
+  private leaving = $state<number[]>([]);
+  list = $derived(this.all.filter((c) => !this.leaving.includes(c.id)));
   folders = $state<Folder[]>([]);
   /** Chats with a finished answer that no window has shown. */
   unseen = $state<number[]>([]);
@@ -30,14 +33,14 @@ class Chats {
     const now = await get<{ chats: Chat[]; folders: Folder[]; unseen: number[] }>('/app/chats');
     if (turn !== this.asked) return this.newest;
     if (changed !== this.changed) return this.read(turn);
-    this.list = now.chats;
+    this.all = now.chats;
     this.folders = now.folders;
     this.unseen = now.unseen;
   }
 
   private put(chat: Chat) {
     ++this.changed;
-    this.list = [chat, ...this.list.filter((c) => c.id !== chat.id)].sort(order);
+    this.all = [chat, ...this.all.filter((c) => c.id !== chat.id)].sort(order);
   }
 
   async create(chat: Partial<Chat>): Promise<Chat> {
@@ -59,7 +62,12 @@ class Chats {
   async drop(id: number) {
     await remove(`/app/chats/${id}`);
     ++this.changed;
-    this.list = this.list.filter((c) => c.id !== id);
+    this.all = this.all.filter((c) => c.id !== id);
+  }
+
+  /** Hides a chat that is about to be deleted, or shows it again. */
+  hide(id: number, hidden = true) {
+    this.leaving = hidden ? [...this.leaving, id] : this.leaving.filter((c) => c !== id);
   }
 
   async saveFolder(folder: Partial<Folder>): Promise<Folder> {

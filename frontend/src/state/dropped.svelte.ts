@@ -45,7 +45,7 @@ class Dropped {
       await attempt(async () => {
         const answer = await request('POST', `/app/library/upload?name=${encodeURIComponent(file.name)}`, file);
         added(((await answer.json()) as { models: string[] }).models);
-      });
+      }, 'library');
       this.copying = '';
     }
   }
@@ -69,7 +69,7 @@ export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
     const read = await readFiles(files); // meanwhile the message may be sent
     const draft = drafts.of(chat);
     draft.files = [...draft.files, ...read];
-  });
+  }, 'composer');
 }
 
 export function added(names: string[] | undefined) {

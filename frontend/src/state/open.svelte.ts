@@ -73,7 +73,8 @@ class Open {
     const known = this.measuredUsage;
     const live = this.running === undefined ? undefined : this.figures[this.running];
     if (!live) return known;
-    const used = live.prompt + live.tokens;
+    const reading = this.waiting[this.running!];
+    const used = reading?.phase === 'prefill' ? reading.done : live.prompt + live.tokens;
     return {
       model: '', reserved: 0, k: '', v: '', ...known,
       used, context: live.context, bytes: live.bytes, bytes_used: Math.min(used * live.token_bytes, live.bytes),

@@ -1,8 +1,9 @@
+// What happened: successes are shown for a few seconds, failures stay where they
+// happened until they are dismissed, tried again or left behind.
 import { explain } from '../lib/api';
 
 export interface Toast {
   id: number;
-  level: 'info' | 'error';
   text: string;
   action?: { label: string; run: () => void };
 }
@@ -10,33 +11,51 @@ export interface Toast {
 let next = 1;
 export const toasts = $state<{ list: Toast[] }>({ list: [] });
 
-function add(toast: Omit<Toast, 'id'>, ms: number) {
-  const id = next++;
-  toasts.list.push({ id, ...toast });
-  if (toasts.list.length > 4) toasts.list.shift();
-  setTimeout(() => dismiss(id), ms);
-}
-
 export function dismiss(id: number) {
   toasts.list = toasts.list.filter((t) => t.id !== id);
 }
 
 export function say(text: string, action?: Toast['action']) {
-  add({ level: 'info', text, action }, action ? 8000 : 4000);
+  const id = next++;
+  toasts.list.push({ id, text, action });
+  if (toasts.list.length > 2) toasts.list.shift();
+  setTimeout(() => dismiss(id), action ? undoTime : 4000);
 }
 
-export function complain(err: unknown) {
+/** How long an action can be undone. */
+export const undoTime = 6000;
+
+/** The failures that are shown, by place; '' is the top of the page. */
+export const troubles = $state<{ at: Record<string, string> }>({ at: {} });
+
+/** The places that are on the screen, each with how many parts show it. */
+const places: Record<string, number> = {};
+
+/** Counts a part of the page as showing what fails at a place, until the result is called. */
+export function showing(at: string): () => void {
+  places[at] = (places[at] ?? 0) + 1;
+  return () => void (places[at]! -= 1);
+}
+
+export function complain(err: unknown, at = '') {
   if (err instanceof DOMException && err.name === 'AbortError') return;
-  add({ level: 'error', text: explain(err) }, 12_000);
+  troubles.at[places[at] ? at : ''] = explain(err);
 }
 
-/** Runs an action of a person and says what went wrong. It returns whether nothing did. */
-export async function attempt(action: () => Promise<unknown>): Promise<boolean> {
+export function clear(at = '') {
+  delete troubles.at[at];
+}
+
+addEventListener('hashchange', () => (troubles.at = {}));
+
+/** Runs an action of a person and says at its place what went wrong. It returns whether nothing did. */
+export async function attempt(action: () => Promise<unknown>, at = ''): Promise<boolean> {
+  clear(at);
   try {
     await action();
     return true;
   } catch (err) {
-    complain(err);
+    complain(err, at);
     return false;
   }
 }
