@@ -36,7 +36,7 @@ func TestDecodeAllocs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			tok, err := e.Tokenizer()
+			tok, err := e.model.Tokenizer()
 			if err != nil {
 				t.Fatal(err)
 			}

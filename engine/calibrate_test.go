@@ -47,7 +47,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if channels(first) == nil || measured == 0 {
 		t.Fatalf("no channels after the first load, told %d times", measured)
 	}
-	file := first.CalibrationPath(dir)
+	file := first.Model().Calibrator().Path(dir)
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.Calibration(dir); !errors.Is(err, kv.ErrCalibration) || !strings.Contains(err.Error(), file) {
+	if _, err := first.Model().Calibrator().Read(dir); !errors.Is(err, kv.ErrCalibration) || !strings.Contains(err.Error(), file) {
 		t.Errorf("a folder: %v", err)
 	}
 	if c := channels(load(engine.Options{Calibrations: dir})); c == nil || c[0].Gain[5] != channels(first)[0].Gain[5] {
@@ -99,7 +99,7 @@ func TestAutoOnLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	c, err := m.Calibration(dir)
+	c, err := m.Calibrator().Read(dir)
 	if err != nil || !c.Sensed() {
 		t.Errorf("kept: %v", err)
 	}

@@ -47,7 +47,10 @@ const imports = `
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
 	engine/sched/...: engine/model engine/kv engine/prefix engine/sample engine/grammar engine/backend
-	engine: engine/cpu engine/prefix engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv engine/quant engine/gguf
+	engine/eval/corpus:
+	engine/calibrate: engine/eval/corpus engine/cpu engine/backend engine/kv engine/model engine/sched engine/tokenizer
+	engine/requant: engine/gguf engine/quant
+	engine: engine/calibrate engine/cpu engine/prefix engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/ledger: engine/fetch
@@ -55,7 +58,7 @@ const imports = `
 	app/device/...: app/config metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
 	app/pool: engine app/hub app/telemetry
 	app/api/...: engine engine/sample engine/grammar engine/kv engine/tokenizer app/pool app/store app/hub app/config app/telemetry
-	app/cli/...: app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
+	app/cli/...: app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/calibrate engine/eval engine/requant engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
 	frontend:
 	app: app/... engine/... frontend
 	app/cmd/godwit: app/cli frontend

@@ -41,7 +41,7 @@ func (e *Engine) Embed(ctx context.Context, tokens []llm.Token) ([]float32, erro
 	if len(tokens) > limit {
 		return nil, &sched.TooLong{Prompt: len(tokens), Context: limit}
 	}
-	if err := e.checkTokens(tokens); err != nil {
+	if err := e.Config().CheckTokens(tokens); err != nil {
 		return nil, err
 	}
 	e.embed.mu.Lock()
@@ -72,7 +72,7 @@ type embedder struct {
 func (e *Engine) pool(ctx context.Context) error {
 	o := e.p.Options
 	o.Cells, o.Parallel = 0, 1
-	p, claim, err := o.Memory.claim(e.Path, e.backend.Info(), func(free int64) (*Prepared, error) { return e.prepare(o, free, true) })
+	p, claim, err := o.Memory.claim(e.model.Path, e.backend.Info(), func(free int64) (*Prepared, error) { return e.model.prepare(o, free, true) })
 	if err != nil {
 		return fmt.Errorf("embedding program: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 const maxEncoded = 1 << 14
 
 // encode has the encoder of an encoder-decoder model read its text, on the CPU.
-func (x *opened) encode(ctx context.Context, o *Options) error {
+func (x *opened) encode(ctx context.Context, o Options) error {
 	enc, ok := x.model.model.(model.TwoTexts)
 	if len(o.EncoderTokens) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (x *opened) encode(ctx context.Context, o *Options) error {
 }
 
 // once runs a plan over the encoder's text and returns a row for each token.
-func (m *Model) once(ctx context.Context, plan *graph.Plan, o *Options) (rows []float32, err error) {
+func (m *Model) once(ctx context.Context, plan *graph.Plan, o Options) (rows []float32, err error) {
 	n := len(o.EncoderTokens)
 	zero := 0
 	layout, err := kv.Resolve(kv.Want{K: kv.F32, V: kv.F32}, layerInfos(plan, m.Config().Layers, kv.Signals{}),

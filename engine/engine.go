@@ -25,6 +25,7 @@ import (
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/model"
 	"godwit/engine/prefix"
 	"godwit/engine/sched"
 	"godwit/engine/tokenizer"
@@ -118,7 +119,7 @@ type Options struct {
 
 // Engine is a loaded model on a device.
 type Engine struct {
-	*Model
+	model    *Model
 	p        *Prepared
 	backend  backend.Backend
 	prog     backend.Program
@@ -145,8 +146,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if o.Log != nil {
 		o.Log.Warn("the CPU runs this model, the GPU cannot", "backend", o.Driver.Name(), "err", d.error)
 	}
-	o.Driver, o.GPULayers = nil, nil
-	return open(ctx, path, o)
+	onCPU := o
+	onCPU.Driver, onCPU.GPULayers = nil, nil
+	return open(ctx, path, onCPU)
 }
 
 // deviceError is why a device other than the CPU does not run a model.
@@ -155,7 +157,7 @@ type deviceError struct{ error }
 func (e *deviceError) Unwrap() error { return e.error }
 
 // otherDevice marks an error of a device other than the CPU.
-func otherDevice(o *Options, err error) error {
+func otherDevice(o Options, err error) error {
 	if err == nil || errors.Is(err, backend.ErrDamaged) || !onDevice(o) || o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -164,15 +166,16 @@ func otherDevice(o *Options, err error) error {
 
 // unableDevice is otherDevice for an error before the device was asked, which may
 // as well be about the options.
-func unableDevice(o *Options, err error) error {
+func unableDevice(o Options, err error) error {
 	if errors.Is(err, ErrMemory) || errors.Is(err, backend.ErrUnsupported) {
 		return otherDevice(o, err)
 	}
 	return err
 }
 
+// open loads a model step by step; each step makes a value from those before it.
 func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
-	x, err := openParts(path, &o)
+	x, err := openParts(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -181,19 +184,18 @@ func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
 			err = errors.Join(err, x.close())
 		}
 	}()
-	if err := x.encode(ctx, &o); err != nil {
+	if err := x.encode(ctx, o); err != nil {
 		return nil, err
 	}
-	cache, progress, err := x.measure(ctx, &o)
+	w, err := x.measure(ctx, o)
 	if err != nil {
-		return nil, unableDevice(&o, err)
+		return nil, unableDevice(o, err)
 	}
-	o.KV, o.Progress = cache, progress
-	p, claim, err := o.Memory.claim(path, x.backend.Info(), func(free int64) (*Prepared, error) { return x.model.Prepare(o, free) })
+	p, claim, err := x.prepare(o, w.cache)
 	if err != nil {
-		return nil, unableDevice(&o, err)
+		return nil, unableDevice(o, err)
 	}
-	c, err := x.compile(ctx, p, claim)
+	c, err := x.compile(ctx, p, claim, w.progress)
 	if err != nil {
 		o.Memory.drop(claim)
 		return nil, err
@@ -210,7 +212,7 @@ type opened struct {
 
 // openParts opens the model with its adapters, and the device: one that is not
 // there refuses before anything is measured.
-func openParts(path string, o *Options) (*opened, error) {
+func openParts(path string, o Options) (*opened, error) {
 	read := gguf.Open
 	if o.NoMMap {
 		read = gguf.Load
@@ -240,14 +242,10 @@ func openParts(path string, o *Options) (*opened, error) {
 
 func (x *opened) close() error { return errors.Join(x.backend.Close(), x.model.Close()) }
 
-// measure returns the settings of the cache with the calibration and the InnerQ
-// tables that the cache types need, and the progress of what is left of the load.
-func (x *opened) measure(ctx context.Context, o *Options) (kv.Settings, func(float64) error, error) {
-	cache, progress, err := x.calibrate(ctx, o)
-	if err == nil {
-		cache, err = x.equaliseKeys(ctx, o, cache)
-	}
-	return cache, progress, err
+// prepare plans the load and reserves its memory.
+func (x *opened) prepare(o Options, cache kv.Settings) (*Prepared, *claim, error) {
+	o.KV = cache
+	return o.Memory.claim(x.model.Path, x.backend.Info(), func(free int64) (*Prepared, error) { return x.model.Prepare(o, free) })
 }
 
 // compiled is a program with its cache.
@@ -256,12 +254,12 @@ type compiled struct {
 	cache *kv.Cache
 }
 
-// compile has the device make what was prepared.
-func (x *opened) compile(ctx context.Context, p *Prepared, claim *claim) (*compiled, error) {
+// compile has the device make what was prepared; progress may be nil.
+func (x *opened) compile(ctx context.Context, p *Prepared, claim *claim, progress func(share float64) error) (*compiled, error) {
 	for _, ev := range p.Events {
 		x.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
 	}
-	m, o := x.model, &p.Options
+	m, o := x.model, p.Options
 	if n := m.adapters.ignored; len(n) > 0 {
 		x.log.Warn(fmt.Sprintf("%d tensors of adapters are ignored, %q first: norms are not replaced", len(n), n[0]))
 	}
@@ -269,10 +267,10 @@ func (x *opened) compile(ctx context.Context, p *Prepared, claim *claim) (*compi
 	s.Done = m.File.Drop
 	s.Progress = func(share float64) error {
 		o.Memory.progress(claim, share)
-		if o.Progress == nil {
+		if progress == nil {
 			return nil
 		}
-		return o.Progress(share)
+		return progress(share)
 	}
 	c, err := p.compile(ctx, x.backend, s)
 	if err != nil {
@@ -304,7 +302,7 @@ func (p *Prepared) compile(ctx context.Context, b backend.Backend, s backend.Siz
 // engine starts the scheduler of a compiled model.
 func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	m, g := x.model, p.graph
-	e := &Engine{Model: m, p: p, backend: x.backend, prog: c.prog, claim: claim, cache: c.cache, log: x.log}
+	e := &Engine{model: m, p: p, backend: x.backend, prog: c.prog, claim: claim, cache: c.cache, log: x.log}
 	e.grammarTokens = sync.OnceValues(func() (*grammar.Tokens, error) {
 		t, err := m.Tokenizer()
 		if err != nil {
@@ -355,7 +353,7 @@ func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func(
 }
 
 // device opens the device, or two where it runs only the last layers.
-func (m *Model) device(o *Options) (backend.Backend, error) {
+func (m *Model) device(o Options) (backend.Backend, error) {
 	host := cpu.Driver{}
 	if !onDevice(o) {
 		return host.Open(0, o.backend())
@@ -374,7 +372,7 @@ func (m *Model) device(o *Options) (backend.Backend, error) {
 
 // hostLayers is the number of layers, the first ones, that the CPU runs whatever
 // device the options name.
-func (m *Model) hostLayers(o *Options) int {
+func (m *Model) hostLayers(o Options) int {
 	if o.GPULayers == nil {
 		return 0
 	}
@@ -387,10 +385,16 @@ func (e *Engine) Close() error {
 		e.sched.Close()
 		e.p.Options.Memory.drop(e.claim)
 		e.p.Options.Memory.drop(e.embed.claim)
-		e.closed = errors.Join(e.embed.close(), e.prog.Close(), e.backend.Close(), e.Model.Close())
+		e.closed = errors.Join(e.embed.close(), e.prog.Close(), e.backend.Close(), e.model.Close())
 	})
 	return e.closed
 }
+
+// Model is the opened file. It is closed with the engine.
+func (e *Engine) Model() *Model { return e.model }
+
+// Config is what the architecture read.
+func (e *Engine) Config() *model.Config { return e.model.Config() }
 
 // Context is the most tokens a sequence may hold.
 func (e *Engine) Context() int { return e.p.Context }
@@ -408,13 +412,13 @@ func (e *Engine) Free() int64 { return e.p.Options.Memory.Free(e.Device(), "") }
 // row is f's only until it returns; f runs on the device's goroutine. The
 // prompt is computed afresh; with step it is fed one token at a time.
 func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(pos int) bool, step bool, f func(pos int, row []float32) error) error {
-	if err := e.checkTokens(tokens); err != nil {
+	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err
 	}
 	if step && e.Config().WholeText() {
 		return ErrWhole
 	}
-	if e.Config().Encoder && e.encoded == nil {
+	if e.Config().Encoder && e.model.encoded == nil {
 		return ErrEncoder
 	}
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
@@ -423,7 +427,7 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 // EachStep reads the first tokens as a prompt, feeds the others one at a time,
 // and calls f with the logits of each of these, as [Engine.EachLogits] does.
 func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f func(pos int, row []float32) error) error {
-	if err := e.checkTokens(tokens); err != nil {
+	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err
 	}
 	if prompt < 0 || prompt >= len(tokens) {
@@ -457,7 +461,7 @@ func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
 	}
 	for i := range jobs {
 		if done := jobs[i].Done; done != nil {
-			jobs[i].Done = func(f sched.Finish, s sched.Stats, err error) { done(f, s, e.named(err)) }
+			jobs[i].Done = func(f sched.Finish, s sched.Stats, err error) { done(f, s, e.model.named(err)) }
 		}
 		jobs[i].Strays = jobs[i].Strays || e.p.Options.Strays
 	}
@@ -476,14 +480,4 @@ func (m *Model) named(err error) error {
 		return fmt.Errorf("%s: %w", m.Path, err)
 	}
 	return err
-}
-
-// checkTokens rejects ids outside the vocabulary.
-func (m *Model) checkTokens(tokens []llm.Token) error {
-	for i, t := range tokens {
-		if t < 0 || int(t) >= m.Config().Vocab {
-			return fmt.Errorf("token %d at position %d is not in the vocabulary of %d", t, i, m.Config().Vocab)
-		}
-	}
-	return nil
 }

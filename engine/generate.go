@@ -102,12 +102,12 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	switch {
 	case e.Config().Whole:
 		return nil, ErrWhole
-	case e.Config().Encoder && e.encoded == nil:
+	case e.Config().Encoder && e.model.encoded == nil:
 		return nil, ErrEncoder
 	case e.p.Options.Hidden:
 		return nil, errors.New("engine: opened for hidden rows, which are not logits")
 	}
-	tok, err := e.Tokenizer()
+	tok, err := e.model.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 
 // read turns the prompt into tokens, and its pictures into rows.
 func (e *Engine) read(ctx context.Context, g *generation) (*chat.Prompt, error) {
-	a, err := e.ask(ctx, g.r)
+	a, err := e.model.ask(ctx, g.r)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func TestChat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := e.Tokenizer()
+	tok, err := e.Model().Tokenizer()
 	if err != nil {
 		t.Fatal(err)
 	}

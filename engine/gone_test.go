@@ -15,6 +15,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/fault"
 	"godwit/engine/gguf"
+	"godwit/engine/requant"
 )
 
 // goneEnv makes TestGone's child of a test binary: which step cuts the file short, and
@@ -104,7 +105,7 @@ var goneSteps = map[string]func(ctx context.Context, path string, cut func(path 
 	},
 	"while it is quantised": func(ctx context.Context, path string, cut func(string)) error {
 		n := 0
-		_, err := engine.Quantize(ctx, path, path+".q8", "q8_0", func(float64) error {
+		_, err := requant.Quantize(ctx, path, path+".q8", "q8_0", func(float64) error {
 			if n++; n == 1 {
 				cut(path)
 			}

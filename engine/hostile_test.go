@@ -11,6 +11,7 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
+	"godwit/engine/requant"
 )
 
 // hollow writes a model of one block of that width whose weights are a hole on
@@ -85,8 +86,8 @@ func TestHollow(t *testing.T) {
 // A copy of such a file would take a row into memory at a time.
 func TestHollowQuantized(t *testing.T) {
 	path := hollow(t, 1<<23)
-	_, err := engine.Quantize(t.Context(), path, filepath.Join(t.TempDir(), "out.gguf"), "q8_0", nil)
-	if !errors.Is(err, engine.ErrQuantize) {
-		t.Errorf("%v, want %v", err, engine.ErrQuantize)
+	_, err := requant.Quantize(t.Context(), path, filepath.Join(t.TempDir(), "out.gguf"), "q8_0", nil)
+	if !errors.Is(err, requant.ErrQuantize) {
+		t.Errorf("%v, want %v", err, requant.ErrQuantize)
 	}
 }

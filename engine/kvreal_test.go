@@ -269,7 +269,7 @@ func TestLongPrompt(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%s/%s", m.name, p.K, p.V), func(t *testing.T) {
 				e := openPair(t, m.path(t), p, engine.Options{Context: 8192})
-				tok, err := e.Tokenizer()
+				tok, err := e.Model().Tokenizer()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -68,5 +68,5 @@ func measureMemory(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("memory: %d %d %d", kib<<10, e.File.Size(), e.KV().Bytes())
+	t.Logf("memory: %d %d %d", kib<<10, e.Model().File.Size(), e.KV().Bytes())
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/bits"
 	"sync"
 
 	_ "godwit/engine/arch" // registers the architectures
@@ -127,15 +126,10 @@ func (m *Model) layout(g *graph.Plan, ctx int, want kv.Want, preset string, s kv
 		}
 	}
 	if s.Span == 0 {
-		s.Span = span(ctx)
+		s.Span = kv.Span(ctx)
 	}
 	return kv.Resolve(want, l, s)
 }
-
-// span is the positions for which the keys of a context are calibrated: the next
-// power of two, so that what was saved fits a context that is a little longer
-// or shorter.
-func span(ctx int) int { return 1 << bits.Len(uint(max(ctx-1, 0))) }
 
 // Archs lists the architectures that can be run.
 func Archs() []string { return model.Archs() }

@@ -16,7 +16,7 @@ import (
 // What goes wrong behind the last cache counts as the last layer's.
 func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos int, err error) {
 	layer, pos = -1, len(tokens)
-	if err := e.checkTokens(tokens); err != nil {
+	if err := e.Config().CheckTokens(tokens); err != nil {
 		return layer, pos, err
 	}
 	logits := len(tokens)

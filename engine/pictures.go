@@ -214,12 +214,12 @@ func cutAtImages(pieces []tokenizer.Piece) [][]tokenizer.Piece {
 func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, images [][]byte, private bool, progress func(n int, share float64)) (promptText, error) {
 	texts := cutAtImages(pieces)
 	if e.pictures == nil && len(images)+len(texts) > 1 {
-		return promptText{}, fmt.Errorf("%w: %w", ErrRequest, e.TextOnly())
+		return promptText{}, fmt.Errorf("%w: %w", ErrRequest, e.model.TextOnly())
 	}
 	if len(images) > MaxImages {
 		return promptText{}, fmt.Errorf("%w: %d pictures, at most %d", ErrRequest, len(images), MaxImages)
 	}
-	t, err := e.Tokenizer()
+	t, err := e.model.Tokenizer()
 	if err != nil {
 		return promptText{}, err
 	}
@@ -247,7 +247,7 @@ func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, image
 // CheckImage decodes and fits a picture, and says why it cannot be used.
 func (e *Engine) CheckImage(file []byte) error {
 	if e.pictures == nil {
-		return e.TextOnly()
+		return e.model.TextOnly()
 	}
 	_, err := e.pictures.p.Prepare(file, e.pictures.limits)
 	return err

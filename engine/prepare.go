@@ -74,7 +74,7 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 		return nil, errors.New("context, cells, parallel sequences and batch must not be negative")
 	}
 	asked, ctx := o.Context, m.Config().Context
-	m.fill(&o)
+	o = m.filled(o)
 	if m.Config().WholeText() {
 		ctx = min(ctx, embeddingContext)
 	}
@@ -105,8 +105,9 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 	return p, nil
 }
 
-// fill sets what options leave open and what embedding models do without.
-func (m *Model) fill(o *Options) {
+// filled returns the options with every choice that they leave open, and without what
+// embedding models do not have.
+func (m *Model) filled(o Options) Options {
 	if o.Parallel == 0 {
 		o.Parallel = DefaultParallel
 	}
@@ -114,7 +115,7 @@ func (m *Model) fill(o *Options) {
 		o.UBatch = DefaultUBatch
 	}
 	if !m.Config().Embedding {
-		return
+		return o
 	}
 	o.Parallel, o.Preset = 1, ""
 	if o.Want.K == nil {
@@ -126,6 +127,7 @@ func (m *Model) fill(o *Options) {
 	s := &o.KV // nothing is measured for them
 	s.Calibration, s.Uncalibrated, s.SelfCalibrate, s.CalibratedLater = nil, false, false, false
 	s.InnerQ, s.Equalised = kv.InnerQ{}, nil
+	return o
 }
 
 // sized lays out one context.
@@ -148,14 +150,14 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	if p.Layout, err = m.layout(g, ctx, o.Want, o.Preset, s); err != nil {
 		return nil, err
 	}
-	if err := holds(&p.Layout, m.hostLayers(&o), o.Driver); err != nil {
+	if err := holds(&p.Layout, m.hostLayers(o), o.Driver); err != nil {
 		return nil, err
 	}
-	p.Sizes = backend.Sizes{Rows: o.UBatch, Outputs: m.outputs(&o), Slots: p.Layout.StateSlots(), SparseV: o.SparseV}
+	p.Sizes = backend.Sizes{Rows: o.UBatch, Outputs: m.outputs(o), Slots: p.Layout.StateSlots(), SparseV: o.SparseV}
 	if pool {
 		p.Sizes.Outputs = 1
 	} else {
-		p.weight = m.weightBytes(g, &o)
+		p.weight = m.weightBytes(g, o)
 	}
 	for _, g := range p.Layout.Groups {
 		p.Sizes.Pages = append(p.Sizes.Pages, g.Pages)
@@ -165,7 +167,7 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 }
 
 // outputs is how many rows of a batch can have results.
-func (m *Model) outputs(o *Options) int {
+func (m *Model) outputs(o Options) int {
 	if m.Config().WholeText() && (m.Config().Whole || o.Hidden) {
 		return o.UBatch
 	}
@@ -200,7 +202,7 @@ func holds(l *kv.Layout, onHost int, driver backend.Driver) error {
 }
 
 // weightBytes is the memory that the weights of a plan take on the device.
-func (m *Model) weightBytes(g *graph.Plan, o *Options) int64 {
+func (m *Model) weightBytes(g *graph.Plan, o Options) int64 {
 	var d backend.Driver = cpu.Driver{}
 	if onDevice(o) {
 		d = o.Driver
@@ -212,10 +214,10 @@ func (m *Model) weightBytes(g *graph.Plan, o *Options) int64 {
 }
 
 // onDevice reports whether the driver of the options runs any layer.
-func onDevice(o *Options) bool { return o.Driver != nil && (o.GPULayers == nil || *o.GPULayers > 0) }
+func onDevice(o Options) bool { return o.Driver != nil && (o.GPULayers == nil || *o.GPULayers > 0) }
 
 // backend is how a device is opened for the options.
-func (o *Options) backend() backend.Options {
+func (o Options) backend() backend.Options {
 	return backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock, Unchecked: o.Unchecked}
 }
 
@@ -328,7 +330,7 @@ func (m *Model) reach() int {
 // Free is the memory for a load with these options: what the device has, where
 // that is known without opening it, and what the model at path would give back if
 // it is loaded already. 0: unknown.
-func (o *Options) Free(path string) int64 {
+func (o Options) Free(path string) int64 {
 	var d backend.Driver = cpu.Driver{}
 	device := 0
 	if onDevice(o) {
@@ -355,7 +357,8 @@ func (m *Model) Plan(name string, o Options) (Plan, error) {
 // Planned is Prepare for a plan that is shown: it takes the calibration that a
 // load would find, and lack of memory is not an error.
 func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
-	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
+	o, err := m.WithCalibration(o)
+	if err != nil && !errors.Is(err, kv.ErrCalibration) {
 		return nil, err
 	}
 	p, err := m.Prepare(o, free)
@@ -382,7 +385,7 @@ func Fits(path string, o Options, free int64) error {
 	if err != nil {
 		return err
 	}
-	if err = m.UseCalibration(&o); err == nil || errors.Is(err, kv.ErrCalibration) {
+	if o, err = m.WithCalibration(o); err == nil || errors.Is(err, kv.ErrCalibration) {
 		_, err = m.Prepare(o, free)
 	}
 	return errors.Join(err, m.Close())

@@ -165,20 +165,21 @@ func inCommon(a, b string) int {
 
 // project opens the projector of the options, or the one beside the model, and
 // checks that it fits.
-func (m *Model) project(o *Options) error {
+func (m *Model) project(o Options) error {
 	if o.MMProj == NoProjector || m.Config().Embedding {
 		return nil
 	}
-	if o.MMProj == "" {
+	path := o.MMProj
+	if path == "" {
 		// One that was only found must not cost the model its GPU.
 		if onDevice(o) && o.Driver.Name() != (cpu.Driver{}).Name() {
 			return nil
 		}
-		if o.MMProj = m.FindProjector(); o.MMProj == "" {
+		if path = m.FindProjector(); path == "" {
 			return nil
 		}
 	}
-	p, err := OpenProjector(o.MMProj, *o)
+	p, err := OpenProjector(path, o)
 	if err != nil {
 		return err
 	}

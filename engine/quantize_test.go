@@ -13,6 +13,7 @@ import (
 	"godwit/engine/gguf"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/requant"
 	"godwit/engine/testmodel"
 )
 
@@ -23,8 +24,8 @@ import (
 // eight bits meet activations as coarse, 0.6 % each.
 func TestQuantize(t *testing.T) {
 	share := map[string]float64{"Q8_0": 0.0085, "Q6_K": 0.02, "Q4_K_M": 0.09, "Q4_0": 0.11, "TQ4_1S": 0.09, "TQ3_1S": 0.2}
-	if len(share) != len(engine.QuantizeTypes()) {
-		t.Fatalf("%d types, the test knows %d", len(engine.QuantizeTypes()), len(share))
+	if len(share) != len(requant.Types()) {
+		t.Fatalf("%d types, the test knows %d", len(requant.Types()), len(share))
 	}
 	dir := t.TempDir()
 	models := map[string]string{
@@ -35,10 +36,10 @@ func TestQuantize(t *testing.T) {
 	}
 	for name, path := range models {
 		base := lastLogits(t, path)
-		for _, to := range engine.QuantizeTypes() {
+		for _, to := range requant.Types() {
 			out := filepath.Join(dir, name+"."+to+".gguf")
 			var last float64
-			done, err := engine.Quantize(t.Context(), path, out, strings.ToLower(to), func(s float64) error { last = s; return nil })
+			done, err := requant.Quantize(t.Context(), path, out, strings.ToLower(to), func(s float64) error { last = s; return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +96,7 @@ func TestQuantizeMix(t *testing.T) {
 	if err := errors.Join(gguf.Write(file, meta, tensors), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.Quantize(t.Context(), in, out, "Q4_K_M", nil); err != nil {
+	if _, err := requant.Quantize(t.Context(), in, out, "Q4_K_M", nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := gguf.Open(out)
@@ -125,20 +126,20 @@ func TestQuantizeErrors(t *testing.T) {
 	cancel()
 	stop := errors.New("stop")
 	for name, try := range map[string]func() error{
-		"type":      func() error { _, err := engine.Quantize(t.Context(), in, out, "Q9", nil); return err },
-		"over":      func() error { _, err := engine.Quantize(t.Context(), in, in, "Q8_0", nil); return err },
-		"missing":   func() error { _, err := engine.Quantize(t.Context(), in+"x", out, "Q8_0", nil); return err },
-		"cancelled": func() error { _, err := engine.Quantize(cancelled, in, out, "Q8_0", nil); return err },
+		"type":      func() error { _, err := requant.Quantize(t.Context(), in, out, "Q9", nil); return err },
+		"over":      func() error { _, err := requant.Quantize(t.Context(), in, in, "Q8_0", nil); return err },
+		"missing":   func() error { _, err := requant.Quantize(t.Context(), in+"x", out, "Q8_0", nil); return err },
+		"cancelled": func() error { _, err := requant.Quantize(cancelled, in, out, "Q8_0", nil); return err },
 		"stopped": func() error {
-			_, err := engine.Quantize(t.Context(), in, out, "Q8_0", func(float64) error { return stop })
+			_, err := requant.Quantize(t.Context(), in, out, "Q8_0", func(float64) error { return stop })
 			return err
 		},
 		"not a number": func() error {
-			_, err := engine.Quantize(t.Context(), bad.save(t, t.TempDir(), "bad"), out, "Q8_0", nil)
+			_, err := requant.Quantize(t.Context(), bad.save(t, t.TempDir(), "bad"), out, "Q8_0", nil)
 			return err
 		},
 		"no folder": func() error {
-			_, err := engine.Quantize(t.Context(), in, filepath.Join(dir, "no", "out"), "Q8_0", nil)
+			_, err := requant.Quantize(t.Context(), in, filepath.Join(dir, "no", "out"), "Q8_0", nil)
 			return err
 		},
 	} {
@@ -146,7 +147,7 @@ func TestQuantizeErrors(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if name == "not a number" && (!errors.Is(err, engine.ErrQuantize) || !strings.Contains(err.Error(), last.Name)) {
+		if name == "not a number" && (!errors.Is(err, requant.ErrQuantize) || !strings.Contains(err.Error(), last.Name)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		files, err := os.ReadDir(dir)
@@ -154,10 +155,10 @@ func TestQuantizeErrors(t *testing.T) {
 			t.Errorf("%s: files %v, error %v", name, files, err)
 		}
 	}
-	if _, err := engine.Quantize(t.Context(), in, out, "Q8_0", nil); err != nil {
+	if _, err := requant.Quantize(t.Context(), in, out, "Q8_0", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.Quantize(t.Context(), out, filepath.Join(dir, "again.gguf"), "Q4_0", nil); !errors.Is(err, engine.ErrQuantize) {
+	if _, err := requant.Quantize(t.Context(), out, filepath.Join(dir, "again.gguf"), "Q4_0", nil); !errors.Is(err, requant.ErrQuantize) {
 		t.Errorf("a model without floats: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ func (e *Engine) Rank(ctx context.Context, query, document string) (score float3
 	if !e.Config().Rank {
 		return 0, 0, ErrRank
 	}
-	t, err := e.Tokenizer()
+	t, err := e.model.Tokenizer()
 	if err != nil {
 		return 0, 0, err
 	}

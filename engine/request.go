@@ -170,7 +170,7 @@ func (m *Model) ask(ctx context.Context, r *Request) (a asked, err error) {
 	case n != 1:
 		return a, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
 	case r.Tokens != nil:
-		if err := m.checkTokens(r.Tokens); err != nil {
+		if err := m.Config().CheckTokens(r.Tokens); err != nil {
 			return a, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
 		a.tokens = r.Tokens
@@ -207,7 +207,7 @@ func (m *Model) encode(a *asked) ([]llm.Token, error) {
 
 // Encode turns a request's prompt into tokens; rows of pictures are below 0.
 func (e *Engine) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
-	a, err := e.ask(ctx, r)
+	a, err := e.model.ask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -220,6 +220,6 @@ func (e *Engine) place(ctx context.Context, a *asked, progress func(n int, share
 	if len(a.images) > 0 {
 		return e.illustrate(ctx, a.pieces, a.images, a.private, progress)
 	}
-	tokens, err := e.encode(a)
+	tokens, err := e.model.encode(a)
 	return promptText{tokens: tokens}, err
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"godwit/engine"
+	"godwit/engine/calibrate"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
@@ -26,14 +27,14 @@ func calibrationInput() []llm.Token {
 	return tokens
 }
 
-func calibrate(t testing.TB, path, dir string, progress func(float64) error) ([]byte, engine.CalibrationWork, error) {
+func calibrated(t testing.TB, path, dir string, progress func(float64) error) ([]byte, calibrate.Work, error) {
 	m, err := engine.OpenModel(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	var work engine.CalibrationWork
-	c, err := m.Calibrate(t.Context(), engine.CalibrateOptions{Threads: 1, Tokens: calibrationInput(), Sense: true, Partial: dir, Progress: progress, Work: &work})
+	var work calibrate.Work
+	c, err := m.Calibrator().Measure(t.Context(), calibrate.Options{Threads: 1, Tokens: calibrationInput(), Sense: true, Partial: dir, Progress: progress, Work: &work})
 	if err != nil {
 		return nil, work, err
 	}
@@ -55,7 +56,7 @@ func TestKilledCalibration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = calibrate(t, path, dir, func(share float64) error {
+	_, _, err = calibrated(t, path, dir, func(share float64) error {
 		if share >= at {
 			fmt.Println("killme")
 			select {}
@@ -70,7 +71,7 @@ func TestKilledCalibration(t *testing.T) {
 func TestCalibrationResumes(t *testing.T) {
 	for _, name := range []string{"llama-hd64.gguf", "gemma3-hd64.gguf", "lfm2.gguf"} {
 		path := golden.Path(t, "models", filepath.Join("tiny", name))
-		want, all, err := calibrate(t, path, t.TempDir(), nil)
+		want, all, err := calibrated(t, path, t.TempDir(), nil)
 		if err != nil || all.Tokens != len(calibrationInput()) || all.Runs < 3 {
 			t.Fatalf("%s: whole: %+v, %v", name, all, err)
 		}
@@ -91,7 +92,7 @@ func TestCalibrationResumes(t *testing.T) {
 			if test.damage > 0 {
 				damage(t, dir, test.damage)
 			}
-			got, work, err := calibrate(t, path, dir, nil)
+			got, work, err := calibrated(t, path, dir, nil)
 			if err != nil || string(got) != string(want) {
 				t.Errorf("%s killed at %g: another calibration, %v", name, test.at, err)
 			}

@@ -88,7 +88,7 @@ func divergence(p, q []float32) float64 {
 // prose is ordinary text of the real model's vocabulary.
 func prose(t *testing.T, e *Engine, n int) []llm.Token {
 	t.Helper()
-	tok, err := e.Tokenizer()
+	tok, err := e.model.Tokenizer()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 // props answers GET /props.
 func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *pool.Lease) error {
-		t, err := l.Engine.Tokenizer()
+		t, err := l.Engine.Model().Tokenizer()
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 			Defaults: llamaserver.PropsDefaults{Params: llamaserver.NewSettings(m, &base, false), Context: l.Engine.Context()},
 			Alias:    l.Model.Name, Path: l.Model.Path, BOS: t.Text(t.BOS()), EOS: t.Text(t.EOS()), Build: "godwit " + s.o.Version,
 		}
-		p.Template, _ = l.Engine.ChatTemplate()
+		p.Template, _ = l.Engine.Model().ChatTemplate()
 		view, err := l.Engine.View()
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.with(r, q.Model, func(_ context.Context, l *pool.Lease) error {
-		t, err := l.Engine.Tokenizer()
+		t, err := l.Engine.Model().Tokenizer()
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.with(r, q.Model, func(_ context.Context, l *pool.Lease) error {
-		t, err := l.Engine.Tokenizer()
+		t, err := l.Engine.Model().Tokenizer()
 		if err == nil {
 			err = q.Check(t.VocabSize())
 		}
@@ -205,7 +205,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		text, err := l.Engine.ChatText(ctx, list[0].Chat)
+		text, err := l.Engine.Model().ChatText(ctx, list[0].Chat)
 		if err != nil {
 			return err
 		}

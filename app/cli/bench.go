@@ -178,7 +178,7 @@ func (c *benchCmd) pair(r *run, path, k, v string) ([]benchRow, error) {
 	defer e.Close()
 	want := e.KV().Want
 	base := benchRow{
-		Model: filepath.Base(path), Arch: e.Config().Arch, Size: e.File.Size(),
+		Model: filepath.Base(path), Arch: e.Config().Arch, Size: e.Model().File.Size(),
 		Backend: e.Device().Backend, Threads: e.Device().Threads, TypeK: typeName(want.K), TypeV: typeName(want.V),
 	}
 	var rows []benchRow

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"godwit/engine"
+	"godwit/engine/calibrate"
 	"godwit/engine/kv"
 )
 
@@ -41,7 +42,8 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 		return err
 	}
 	defer m.Close()
-	o := engine.CalibrateOptions{Threads: c.Threads, Sense: !c.Fast}
+	measure := m.Calibrator()
+	o := calibrate.Options{Threads: c.Threads, Sense: !c.Fast}
 	if c.File != "" {
 		text, err := os.ReadFile(c.File)
 		if err != nil {
@@ -55,26 +57,26 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 			return fmt.Errorf("%s has %d tokens, %d are needed", c.File, len(o.Tokens), minCalibration)
 		}
 	}
-	if err := m.CanSaveCalibration(r.calibrations()); err != nil {
+	if err := measure.CanSave(r.calibrations()); err != nil {
 		return fmt.Errorf("nothing is measured, since it could not be kept: %w", err)
 	}
 	bar := r.loadBar(path, true)
 	o.Progress, o.Partial, o.Log = bar.measured, r.calibrations(), r.log
-	cal, err := m.Calibrate(r.ctx, o)
+	cal, err := measure.Measure(r.ctx, o)
 	bar.close()
 	if err == nil && c.Fast {
 		// What a full run measured holds for the model, whatever the channels.
-		if old, kept := m.Calibration(r.calibrations()); kept == nil {
+		if old, kept := measure.Read(r.calibrations()); kept == nil {
 			cal.KeepSense(old)
 		}
 	}
 	if err == nil {
-		err = m.SaveCalibration(r.calibrations(), cal)
+		err = measure.Save(r.calibrations(), cal)
 	}
 	if err != nil {
 		return err
 	}
-	return r.printCalibration(cal, m.CalibrationPath(r.calibrations()), c.JSON)
+	return r.printCalibration(cal, measure.Path(r.calibrations()), c.JSON)
 }
 
 // minCalibration is the fewest tokens that calibrate channels reliably.

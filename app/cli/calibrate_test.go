@@ -23,7 +23,7 @@ func TestCalibrateUnwritable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Base(m.CalibrationPath(""))
+	name := filepath.Base(m.Calibrator().Path(""))
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}

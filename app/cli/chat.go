@@ -65,7 +65,7 @@ func (c *chatCmd) Run(r *run) error {
 		return err
 	}
 	defer e.Close()
-	switch source, notice := e.ChatTemplate(); {
+	switch source, notice := e.Model().ChatTemplate(); {
 	case source == "" && notice != "":
 		return errors.New(notice) // before anybody types
 	case notice != "":
@@ -91,7 +91,7 @@ func (c *chatCmd) images(e *engine.Engine, files []string) ([]string, error) {
 	var out []string
 	for _, name := range files {
 		if !e.Images() {
-			return nil, fmt.Errorf("%s: %w", name, e.TextOnly())
+			return nil, fmt.Errorf("%s: %w", name, e.Model().TextOnly())
 		}
 		data, err := readImage(name)
 		if err != nil {

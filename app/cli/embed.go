@@ -61,7 +61,7 @@ const maxText = 64 << 20
 // embed prints the row of a text or of tokens.
 func (c *embedCmd) embed(r *run, e *engine.Engine, tokens []llm.Token, text string) error {
 	if len(tokens) == 0 {
-		t, err := e.Tokenizer()
+		t, err := e.Model().Tokenizer()
 		if err != nil {
 			return err
 		}

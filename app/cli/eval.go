@@ -158,7 +158,7 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 	if err != nil {
 		return nil, 0, false, err
 	}
-	t, err := e.Tokenizer()
+	t, err := e.Model().Tokenizer()
 	if err != nil {
 		return nil, 0, false, err
 	}

@@ -85,7 +85,7 @@ func (c *kvPlanCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := m.UseCalibration(&o); errors.Is(err, kv.ErrCalibration) {
+	if o, err = m.WithCalibration(o); errors.Is(err, kv.ErrCalibration) {
 		r.log.Warn("calibration ignored", "err", err)
 	} else if err != nil {
 		return err

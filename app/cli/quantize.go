@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"godwit/engine"
+	"godwit/engine/requant"
 )
 
 type quantizeCmd struct {
@@ -19,7 +19,7 @@ type quantizeCmd struct {
 
 // Run writes a model with other matrices.
 func (c *quantizeCmd) Run(r *run) error {
-	if !slices.ContainsFunc(engine.QuantizeTypes(), func(t string) bool { return strings.EqualFold(t, c.Type) }) {
+	if !slices.ContainsFunc(requant.Types(), func(t string) bool { return strings.EqualFold(t, c.Type) }) {
 		return usage{fmt.Errorf("unknown type %q; known: %s", c.Type, quantizeTypes())}
 	}
 	path, err := r.find(c.In)
@@ -27,7 +27,7 @@ func (c *quantizeCmd) Run(r *run) error {
 		return err
 	}
 	bar := r.bar("writing", c.Out)
-	q, err := engine.Quantize(r.ctx, path, c.Out, c.Type, bar.share)
+	q, err := requant.Quantize(r.ctx, path, c.Out, c.Type, bar.share)
 	bar.close()
 	if err != nil {
 		return err
@@ -51,4 +51,4 @@ func (c *quantizeCmd) Run(r *run) error {
 }
 
 // quantizeTypes is for the help text.
-func quantizeTypes() string { return strings.Join(engine.QuantizeTypes(), ", ") }
+func quantizeTypes() string { return strings.Join(requant.Types(), ", ") }

@@ -19,6 +19,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/quant"
+	"godwit/engine/requant"
 	"godwit/shaders"
 )
 
@@ -163,7 +164,7 @@ func registration(n ast.Node) (arch, opener string, ok bool) {
 // have run on the emulator alone.
 func weightTable() string {
 	written := map[string]bool{}
-	for _, name := range engine.QuantizeTypes() {
+	for _, name := range requant.Types() {
 		written[strings.ToUpper(name)] = true
 	}
 	rows := [][]string{{"weights", "bits a weight", "cpu", "GPU kernels", "`godwit quantize` writes"}}

@@ -67,7 +67,7 @@ func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, err
 	if err != nil {
 		return kv.Plan{}, err
 	}
-	o.KV.Calibration, err = l.model.Calibration(r.calibrations())
+	o.KV.Calibration, err = l.model.Calibrator().Read(r.calibrations())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, kv.ErrCalibration) { // the load makes another
 		return kv.Plan{}, err
 	}

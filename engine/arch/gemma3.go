@@ -2,7 +2,9 @@ package arch
 
 import "godwit/engine/model"
 
-func init() { model.Register("gemma3", model.Arch{Chat: "Gemma", Open: openGemma3}) }
+func init() {
+	model.Register("gemma3", model.Arch{Chat: "Gemma", Open: openGemma3, Required: []string{"*_norm*"}})
+}
 
 // openGemma3 opens Gemma 3: five windowed layers with a rotary base of their
 // own before each global one, and norms on each query and key head.

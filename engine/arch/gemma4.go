@@ -9,7 +9,8 @@ import (
 
 func init() {
 	model.Register("gemma4", model.Arch{
-		Open: openGemma4,
+		Open:     openGemma4,
+		Required: []string{"*_norm*", "rope_freqs*"},
 		// Of layers that read an earlier layer's cache; all others bind theirs.
 		Unread: []string{"blk.*.attn_k.weight", "blk.*.attn_v.weight", "blk.*.attn_k_norm.weight"},
 	})

@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("gpt-oss", model.Arch{Chat: "gpt-oss", Open: openGPTOSS}) }
+func init() {
+	model.Register("gpt-oss", model.Arch{Chat: "gpt-oss", Open: openGPTOSS, Required: []string{"output.*", "*exps.bias", "*gate_inp.bias", "*attn_output.bias"}})
+}
 
 // openGPTOSS opens gpt-oss: every other layer has a window, each head can look
 // at a sink instead of a token, and experts have biases and a clamped gate.

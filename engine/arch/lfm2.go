@@ -7,7 +7,7 @@ import (
 
 func init() {
 	model.Register("lfm2", model.Arch{Chat: "ChatML", Open: openLFM2})
-	model.Register("lfm2moe", model.Arch{Open: openLFM2})
+	model.Register("lfm2moe", model.Arch{Open: openLFM2, Required: []string{"*exp_probs_b*", "*_norm*"}})
 }
 
 // openLFM2 opens LFM2 and its mixtures: most layers are a short convolution

@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("olmo2", model.Arch{Open: openOLMo2}) }
+func init() {
+	model.Register("olmo2", model.Arch{Open: openOLMo2, Required: []string{"output.*", "*_norm*"}})
+}
 
 // openOLMo2 opens OLMo 2 and 3: norms only behind each half of a block, and on
 // queries and keys over all heads; OLMo 3 has windowed layers, whose rotation

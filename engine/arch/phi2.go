@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("phi2", model.Arch{Open: openPhi2}) }
+func init() {
+	model.Register("phi2", model.Arch{Open: openPhi2, Required: []string{"*output*", "*attn_norm*", "*ffn_*"}})
+}
 
 // openPhi2 opens Phi 1.5 and 2: parallel attention and feed-forward behind
 // one layer norm, biases everywhere, part of each head rotated.

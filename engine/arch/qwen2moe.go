@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("qwen2moe", model.Arch{Chat: "ChatML", Open: openQwen2MoE}) }
+func init() {
+	model.Register("qwen2moe", model.Arch{Chat: "ChatML", Open: openQwen2MoE, Required: []string{"output.*"}})
+}
 
 // openQwen2MoE opens the mixtures of Qwen 1.5 and 2: the weights of the chosen
 // experts are not rescaled, and a shared block has a gate of its own.

@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("qwen3moe", model.Arch{Chat: "ChatML", Open: openQwen3MoE}) }
+func init() {
+	model.Register("qwen3moe", model.Arch{Chat: "ChatML", Open: openQwen3MoE, Required: []string{"*_norm*"}})
+}
 
 // openQwen3MoE opens the mixtures of Qwen 3: the weights of the chosen experts
 // sum to 1. Source: arXiv 2505.09388.

@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("starcoder2", model.Arch{Open: openStarCoder2}) }
+func init() {
+	model.Register("starcoder2", model.Arch{Open: openStarCoder2, Required: []string{"*norm.bias", "*attn_output*", "*ffn_*"}})
+}
 
 // openStarCoder2 opens StarCoder 2: Llama's blocks with layer norms, biases
 // everywhere and a GELU without a gate. Source: arXiv 2402.19173.

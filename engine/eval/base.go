@@ -50,7 +50,7 @@ func (h *baseHeader) rowBytes() int { return 12 + 2*h.Vocab }
 
 // identity is the model's file as text.
 func identity(e *engine.Engine) string {
-	id := e.File.Identity()
+	id := e.Model().File.Identity()
 	return hex.EncodeToString(id[:])
 }
 

@@ -1,14 +1,12 @@
 package eval
 
 import (
-	"embed"
 	"fmt"
 	"slices"
 	"strings"
-)
 
-//go:embed corpus/*.txt
-var corpus embed.FS
+	"godwit/engine/eval/corpus"
+)
 
 // corpusParts are the texts of the corpus in the order in which Text mixes
 // them; corpus/README.md says where each is from.
@@ -56,9 +54,9 @@ func Text(name string) (string, error) {
 }
 
 func readPart(name string) string {
-	b, err := corpus.ReadFile("corpus/" + name + ".txt")
+	text, err := corpus.Text(name)
 	if err != nil {
 		panic("eval: " + err.Error()) // embedded, so it exists
 	}
-	return string(b)
+	return text
 }

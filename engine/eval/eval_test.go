@@ -411,7 +411,7 @@ func TestPerplexity(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				e := openPolicy(t, path(t), run.pair, policy)
-				tok, err := e.Tokenizer()
+				tok, err := e.Model().Tokenizer()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -74,7 +74,7 @@ type asker struct {
 }
 
 func newAsker(e *engine.Engine) (*asker, error) {
-	tok, err := e.Tokenizer()
+	tok, err := e.Model().Tokenizer()
 	if err != nil {
 		return nil, err
 	}

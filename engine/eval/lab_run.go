@@ -143,7 +143,7 @@ func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase boo
 
 // kld measures divergence and perplexity; f16's run is stored for the others.
 func (l *Lab) kld(ctx context.Context, e *engine.Engine, isBase bool, progress func(float64)) (*KLDResult, error) {
-	tok, err := e.Tokenizer()
+	tok, err := e.Model().Tokenizer()
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (l *Lab) kld(ctx context.Context, e *engine.Engine, isBase bool, progress f
 
 // agree measures the agreement of choices with f16's.
 func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []Choice, isBase bool, progress func(float64)) error {
-	tok, err := e.Tokenizer()
+	tok, err := e.Model().Tokenizer()
 	if err != nil {
 		return err
 	}

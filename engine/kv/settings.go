@@ -1,5 +1,7 @@
 package kv
 
+import "math/bits"
+
 // Want is the requested types; nil stands for f16.
 type Want struct{ K, V *Type }
 
@@ -53,3 +55,8 @@ func (s *Settings) checkpoints() int {
 	}
 	return min(max(s.Checkpoints, 0), maxCheckpoints)
 }
+
+// Span returns the positions for which the keys of a context are calibrated: the next
+// power of two, so that what was saved fits a context that is a little longer or
+// shorter.
+func Span(ctx int) int { return 1 << bits.Len(uint(max(ctx-1, 0))) }

@@ -11,6 +11,7 @@ import (
 
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
+	"godwit/engine/llm"
 )
 
 // ErrArch is wrapped when no architecture of that name is registered.
@@ -47,6 +48,16 @@ type Config struct {
 
 // WholeText says that the rows of the model see the whole text, which is one batch.
 func (c *Config) WholeText() bool { return c.Embedding || c.Whole }
+
+// CheckTokens rejects ids outside the vocabulary.
+func (c *Config) CheckTokens(tokens []llm.Token) error {
+	for i, t := range tokens {
+		if t < 0 || int(t) >= c.Vocab {
+			return fmt.Errorf("token %d at position %d is not in the vocabulary of %d", t, i, c.Vocab)
+		}
+	}
+	return nil
+}
 
 // Inputs are the choices that shape a forward pass.
 type Inputs struct {
@@ -97,6 +108,9 @@ type Arch struct {
 	// Unread are patterns of such tensors, as in path.Match: "*" matches any part
 	// of a name. The lists of all architectures begin with unreadByAll.
 	Unread []string
+	// Required are patterns of path.Match for tensors that no file lacks, among those that
+	// files of many other architectures lack. A test holds Open to them.
+	Required []string
 	// Ahead says that files may end in blocks that predict further tokens, counted
 	// by nextn_predict_layers. They are not read.
 	Ahead bool
@@ -126,7 +140,7 @@ func Register(name string, a Arch) {
 	if _, dup := archs[name]; dup {
 		panic("model: architecture registered twice: " + name)
 	}
-	for _, p := range a.Unread {
+	for _, p := range slices.Concat(a.Unread, a.Required) {
 		if _, err := path.Match(p, ""); err != nil {
 			panic("model: " + name + ": pattern " + p + ": " + err.Error())
 		}
@@ -138,6 +152,11 @@ func Register(name string, a Arch) {
 func (a *Arch) needs(name string) bool {
 	match := func(p string) bool { ok, _ := path.Match(p, name); return ok }
 	return !slices.ContainsFunc(unreadByAll, match) && !slices.ContainsFunc(a.Unread, match)
+}
+
+// Required reports whether an architecture declares that no file lacks a tensor.
+func Required(arch, tensor string) bool {
+	return slices.ContainsFunc(archs[arch].Required, func(p string) bool { ok, _ := path.Match(p, tensor); return ok })
 }
 
 // Encoder reports whether models of an architecture only make embeddings, whatever

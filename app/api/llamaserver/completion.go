@@ -234,7 +234,7 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 		r.MaxTokens = 1 // the prompt is read for the first token, which is not shown
 	}
 	if c.infill != nil {
-		if r.Tokens, err = m.Engine.GapPrompt(c.gap()); err != nil {
+		if r.Tokens, err = m.Engine.Model().GapPrompt(c.gap()); err != nil {
 			return nil, err
 		}
 		c.requests = wire.Choices(r, c.each())
@@ -282,7 +282,7 @@ func prompt(m *wire.Model, r *engine.Request, parts []part, path string) error {
 		}
 		return nil
 	}
-	t, err := m.Engine.Tokenizer()
+	t, err := m.Engine.Model().Tokenizer()
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func embed(s wire.Service, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.Use(r, wire.Head{Model: q.Model}, func(ctx context.Context, m *wire.Model) error {
-		t, err := m.Engine.Tokenizer()
+		t, err := m.Engine.Model().Tokenizer()
 		if err != nil {
 			return err
 		}

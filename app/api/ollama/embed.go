@@ -53,7 +53,7 @@ func (d dialect) embedOne(w http.ResponseWriter, r *http.Request) error {
 // or with whole refused.
 func (d dialect) embedTexts(r *http.Request, model string, keep *time.Duration, texts []string, whole bool, do func(m *wire.Model, rows [][]float32, tokens int) error) error {
 	return d.Use(r, wire.Head{Model: model, KeepAlive: keep}, func(ctx context.Context, m *wire.Model) error {
-		t, err := m.Engine.Tokenizer()
+		t, err := m.Engine.Model().Tokenizer()
 		if err != nil {
 			return err
 		}

@@ -344,7 +344,7 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	}
 	switch {
 	case c.gap != nil:
-		if r.Tokens, err = m.Engine.GapPrompt(*c.gap); err != nil {
+		if r.Tokens, err = m.Engine.Model().GapPrompt(*c.gap); err != nil {
 			return nil, err
 		}
 	case c.chat != nil:

@@ -167,7 +167,7 @@ func (c *Completion) Requests(m *wire.Model) ([]engine.Request, error) {
 		switch {
 		case c.Suffix != "":
 			r.Prompt = ""
-			if r.Tokens, err = m.Engine.GapPrompt(engine.Gap{Before: p.text, After: c.Suffix}); err != nil {
+			if r.Tokens, err = m.Engine.Model().GapPrompt(engine.Gap{Before: p.text, After: c.Suffix}); err != nil {
 				return nil, err
 			}
 		case p.text == "" && p.tokens == nil:

@@ -95,7 +95,7 @@ func EmbeddingsOf(svc wire.Service) wire.Handler {
 			return err
 		}
 		return svc.Use(r, wire.Head{Model: q.Model}, func(ctx context.Context, m *wire.Model) error {
-			t, err := m.Engine.Tokenizer()
+			t, err := m.Engine.Model().Tokenizer()
 			if err != nil {
 				return err
 			}

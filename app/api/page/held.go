@@ -81,7 +81,7 @@ func (h *held) of(chat int64) *holding {
 // keyed names what a state was made with: the model and what its cache stores.
 func keyed(e *engine.Engine) string {
 	l := e.KV()
-	return fmt.Sprintf("%x %s/%s policy %d", e.File.Identity(), l.Want.K.Name, l.Want.V.Name, l.Policy)
+	return fmt.Sprintf("%x %s/%s policy %d", e.Model().File.Identity(), l.Want.K.Name, l.Want.V.Name, l.Policy)
 }
 
 // hold remembers the slot that an answer left its chat in, and has it saved when

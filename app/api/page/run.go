@@ -310,7 +310,7 @@ func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Messag
 		if lease == nil || w.first.IsZero() {
 			return s
 		}
-		if tok, err := lease.Engine.Tokenizer(); err == nil {
+		if tok, err := lease.Engine.Model().Tokenizer(); err == nil {
 			s.OutputTokens = len(tok.EncodeText(m.Reasoning+m.Content, false, false))
 			if span := time.Since(w.first).Seconds(); span > 0 && s.OutputTokens > 1 {
 				s.TokensPerS = float64(s.OutputTokens-1) / span

@@ -131,7 +131,7 @@ func (m *Model) Check(tokens []llm.Token, path string) error {
 
 // Words turns text into tokens, none of them special.
 func (m *Model) Words(text string) ([]llm.Token, error) {
-	t, err := m.Engine.Tokenizer()
+	t, err := m.Engine.Model().Tokenizer()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package engine
+package calibrate
 
 import "godwit/engine/kv"
 

@@ -1,19 +1,46 @@
-package engine
+// Package calibrate measures, on the processor, what cache types need to know about a
+// model: the channels of its keys, how much each cache matters, and the tables of
+// InnerQ. It also keeps the results in files and continues a run that was killed.
+package calibrate
 
 import (
 	"context"
-	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
+	"godwit/engine/eval/corpus"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/model"
 	"godwit/engine/sched"
+	"godwit/engine/tokenizer"
 )
+
+// Model is what a measurement needs of an opened model.
+type Model struct {
+	Config    *model.Config
+	ID        string // hash of the file and its adapters, in hexadecimal
+	Bytes     int64  // size of the file
+	Layers    func(ctx int) ([]kv.LayerInfo, error)
+	Tokenizer func() (*tokenizer.Tokenizer, error)
+	// Compile makes a program for one sequence of n tokens, in steps of at most rows
+	// tokens, with a cache of those settings.
+	Compile func(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings) (*Program, error)
+}
+
+// Program is a compiled model with a cache of its own.
+type Program struct {
+	backend.Program
+	Cache *kv.Cache
+	Bytes int64 // size of the cache
+	Sched sched.Options
+}
+
+// DefaultRows is the number of tokens of one step.
+const DefaultRows = 512
 
 // What a calibration is measured on: tokens for the channels of the keys, and
 // short runs for the sensitivity of the caches.
@@ -36,13 +63,6 @@ func enoughTokens(bytes int64) int {
 	return calibrationTokens / 2
 }
 
-// corpus has texts of every kind in the quality lab except prose, on
-// which its figures are quoted.
-//
-//go:embed eval/corpus/dialogue.txt eval/corpus/code.txt eval/corpus/table.txt
-//go:embed eval/corpus/chinese.txt eval/corpus/arabic.txt eval/corpus/korean.txt
-var corpus embed.FS
-
 // builtinText alternates dialogue and code, with some of every other kind
 // after the first round. One kind alone makes a calibration that others have to
 // pay for.
@@ -50,9 +70,9 @@ func builtinText() (string, error) {
 	const turn = 1500 // characters
 	var err error
 	read := func(name string) []rune {
-		text, e := corpus.ReadFile("eval/corpus/" + name + ".txt")
+		text, e := corpus.Text(name)
 		err = errors.Join(err, e)
-		return []rune(string(text))
+		return []rune(text)
 	}
 	talk, code := read("dialogue"), read("code")
 	var out []rune
@@ -75,18 +95,15 @@ func builtinText() (string, error) {
 	return string(out), err
 }
 
-// dialogue is what the caches are measured on: one flow of words. Where the mixed text
-// changes its kind within a short run, that change decides (docs/gw.md).
-func dialogue() (string, error) {
-	text, err := corpus.ReadFile("eval/corpus/dialogue.txt")
-	return string(text), err
-}
+// dialogue is the text for the sensitivity of the caches, of one kind: where the mixed
+// text changes its kind within a short run, that change would decide (docs/gw.md).
+func dialogue() (string, error) { return corpus.Text("dialogue") }
 
-// CalibrateOptions say how a model is measured.
-type CalibrateOptions struct {
+// Options say how a model is measured.
+type Options struct {
 	Threads  int
 	NoRepack bool
-	Rows     int         // tokens of one step; 0: DefaultUBatch. Fewer cancel sooner, and change no result
+	Rows     int         // tokens of one step; 0: DefaultRows. Fewer cancel sooner, and change no result
 	Tokens   []llm.Token // nil: those of built-in texts
 	Sense    bool        // also how much each cache matters: two short runs a layer
 	// Calibration has the channels, which are not measured again; nil: none has.
@@ -98,30 +115,30 @@ type CalibrateOptions struct {
 	// Progress is called with the share done, from 0 to 1; an error cancels. While it
 	// does not return, nothing is computed.
 	Progress func(share float64) error
-	Work     *CalibrationWork // counts what is computed; may be nil
+	Work     *Work // counts what is computed; may be nil
 }
 
-// CalibrationWork counts what a calibration has computed, without what an earlier
+// Work counts what a calibration has computed, without what an earlier
 // run had left.
-type CalibrationWork struct {
+type Work struct {
 	Tokens int // tokens whose keys were read
 	Runs   int // over a text, to compare predictions
 }
 
-// calibrating is one calibration of a model.
-type calibrating struct {
+// run is one calibration of a model.
+type run struct {
 	*Model
-	CalibrateOptions
+	Options
 	layers []kv.LayerInfo
 	talk   []llm.Token // text on which the caches are measured
 	input  string      // digest of the tokens
 	failed bool        // a part was not kept, and that is logged
 }
 
-// Calibrate measures on the processor how the keys of a model lie in their
+// Measure measures on the processor how the keys of a model lie in their
 // channels, and, where that is asked for, how much each cache matters.
-func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibration, error) {
-	c, err := m.newCalibrating(o)
+func (m *Model) Measure(ctx context.Context, o Options) (*kv.Calibration, error) {
+	c, err := m.newRun(o)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +148,7 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 	if o.Sense {
 		keys = 0.1
 	}
-	out := c.CalibrateOptions.Calibration
+	out := c.Calibration
 	if out != nil {
 		out = withoutSense(out)
 	}
@@ -149,18 +166,18 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 	return out, c.sense(ctx, out, old, func(share float64) error { return c.Progress(keys + (1-keys)*share) })
 }
 
-func (m *Model) newCalibrating(o CalibrateOptions) (*calibrating, error) {
+func (m *Model) newRun(o Options) (*run, error) {
 	if o.Progress == nil {
 		o.Progress = func(float64) error { return nil }
 	}
 	if o.Work == nil {
-		o.Work = new(CalibrationWork)
+		o.Work = new(Work)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Rows == 0 {
-		o.Rows = DefaultUBatch
+		o.Rows = DefaultRows
 	}
 	talk := o.Tokens
 	if o.Tokens == nil {
@@ -172,17 +189,17 @@ func (m *Model) newCalibrating(o CalibrateOptions) (*calibrating, error) {
 			return nil, err
 		}
 	}
-	talk = talk[:min(len(talk), senseTokens, max(m.Config().Context, 1))]
-	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()), max(m.Config().Context, 1))]
-	if err := m.checkTokens(o.Tokens); err != nil {
+	talk = talk[:min(len(talk), senseTokens, max(m.Config.Context, 1))]
+	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.Bytes), max(m.Config.Context, 1))]
+	if err := m.Config.CheckTokens(o.Tokens); err != nil {
 		return nil, err
 	}
 	layers, err := m.Layers(len(o.Tokens))
-	return &calibrating{Model: m, CalibrateOptions: o, layers: layers, talk: talk, input: inputDigest(o.Tokens, talk)}, err
+	return &run{Model: m, Options: o, layers: layers, talk: talk, input: inputDigest(o.Tokens, talk)}, err
 }
 
 // readKeys measures the channels, in parts that are kept one after another.
-func (c *calibrating) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Calibration, error) {
+func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Calibration, error) {
 	stats := newHeadStats(c.layers)
 	b, err := cpu.Driver{Heads: stats.add}.Open(0, backend.Options{Threads: c.Threads, NoRepack: c.NoRepack})
 	if err != nil {
@@ -212,8 +229,7 @@ func (c *calibrating) readKeys(ctx context.Context, old *partial, whole float64)
 	if err := errors.Join(err, b.Close()); err != nil {
 		return nil, err
 	}
-	id := c.identity()
-	out := stats.calibration(hex.EncodeToString(id[:]), total)
+	out := stats.calibration(c.ID, total)
 	c.keep(&partial{whole: out}, nil)
 	return out, nil
 }
@@ -234,7 +250,7 @@ func (m *Model) builtinTokens(read func() (string, error)) ([]llm.Token, error) 
 	ids := make([]llm.Token, calibrationTokens)
 	for i, x := 0, uint32(1); i < len(ids); i++ {
 		x = x*1664525 + 1013904223
-		ids[i] = llm.Token(x >> 8 % uint32(max(m.Config().Vocab, 1)))
+		ids[i] = llm.Token(x >> 8 % uint32(max(m.Config.Vocab, 1)))
 	}
 	return ids, nil
 }
@@ -271,19 +287,12 @@ func (t *trial) run(j sched.Job) error {
 
 // try compiles the model for one sequence of n tokens, so many in a step, and calls f.
 func (m *Model) try(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings, f func(t *trial) error) (err error) {
-	p, err := m.Prepare(Options{Context: n, Parallel: 1, UBatch: rows, KV: s}, 0)
+	p, err := m.Compile(ctx, b, n, rows, s)
 	if err != nil {
 		return err
 	}
-	c, err := p.compile(ctx, b, p.Sizes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.prog.Close()) }()
-	g := p.graph
-	t := &trial{cells: p.Layout.Bytes(), sched: sched.New(c.prog, c.cache, sched.Options{
-		Context: n, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: g.Values[g.Output].Width, StateModel: len(g.States) > 0,
-	})}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	t := &trial{cells: p.Bytes, sched: sched.New(p.Program, p.Cache, p.Sched)}
 	defer t.sched.Close()
 	t.ctx, t.stop = context.WithCancelCause(ctx)
 	defer t.stop(nil)

@@ -1,4 +1,4 @@
-package engine
+package requant
 
 import (
 	"cmp"
@@ -31,8 +31,8 @@ var mixes = []mix{
 	{"TQ3_1S", -1, dtype.TQ3_1S, dtype.Q6_K, false},
 }
 
-// QuantizeTypes lists the names that Quantize takes, best quality first.
-func QuantizeTypes() []string {
+// Types lists the names that Quantize takes, best quality first.
+func Types() []string {
 	var names []string
 	for _, m := range mixes {
 		names = append(names, m.name)

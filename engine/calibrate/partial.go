@@ -1,4 +1,4 @@
-package engine
+package calibrate
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ const (
 )
 
 func (m *Model) partialPath(dir string) string {
-	return strings.TrimSuffix(m.CalibrationPath(dir), ".calibration") + ".partial"
+	return strings.TrimSuffix(m.Path(dir), ".calibration") + ".partial"
 }
 
 // inputDigest names the tokens that a calibration is measured on.
@@ -78,8 +78,7 @@ func (m *Model) readPartial(dir, input string) (*partial, error) {
 	}
 	p, err := decodePartial(f)
 	if err == nil {
-		id := m.identity()
-		if p.Model != hex.EncodeToString(id[:]) || p.Input != input {
+		if p.Model != m.ID || p.Input != input {
 			err = fmt.Errorf("%w: it is of another model or text", kv.ErrCalibration)
 		}
 	}
@@ -146,8 +145,7 @@ func (p *partial) close() error {
 // writePartial replaces the file: slot writes the saved slot, if there is one. It
 // is written beside and renamed; it need not survive a power failure.
 func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error) error {
-	id := m.identity()
-	p.Model, p.Body = hex.EncodeToString(id[:]), len(p.body)
+	p.Model, p.Body = m.ID, len(p.body)
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -204,11 +202,11 @@ func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, to
 }
 
 // resume reads what an earlier run of the same calibration left; nil: nothing.
-func (c *calibrating) resume() *partial {
+func (c *run) resume() *partial {
 	if c.Partial == "" {
 		return nil
 	}
-	known := c.CalibrateOptions.Calibration
+	known := c.Calibration
 	p, err := c.readPartial(c.Partial, c.input)
 	if err == nil && p.whole != nil {
 		err = p.whole.Check(p.Model, c.layers)
@@ -241,7 +239,7 @@ func sameCalibration(a, b *kv.Calibration) bool {
 }
 
 // keepKeys keeps the sums of the tokens that have been read, with their cells.
-func (c *calibrating) keepKeys(ctx context.Context, t *trial, stats *headStats, read int) {
+func (c *run) keepKeys(ctx context.Context, t *trial, stats *headStats, read int) {
 	if t.cells*int64(read)/int64(len(c.Tokens)) > partialSlot {
 		return
 	}
@@ -252,7 +250,7 @@ func (c *calibrating) keepKeys(ctx context.Context, t *trial, stats *headStats, 
 }
 
 // keep keeps what has been measured. A failure costs a later run time, no more.
-func (c *calibrating) keep(p *partial, slot func(io.Writer) error) {
+func (c *run) keep(p *partial, slot func(io.Writer) error) {
 	if c.Partial == "" {
 		return
 	}

@@ -1,10 +1,12 @@
-package engine
+// Package requant writes copies of models with matrices of other types.
+package requant
 
 import (
 	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,27 +23,30 @@ import (
 // ErrQuantize is wrapped by errors about models that cannot be quantised.
 var ErrQuantize = errors.New("quantize")
 
-// Quantized says what Quantize did.
-type Quantized struct {
+// Result is what Quantize did.
+type Result struct {
 	Types         map[dtype.Type]int // tensors of each type in the new file
 	Changed       int                // tensors whose type changed
 	Before, After int64              // bytes of tensor data
 }
 
 // Quantize writes a copy of a model whose matrices have another type: one of
-// QuantizeTypes. Matrices of F32, F16 and BF16 change, others stay. The new
+// Types. Matrices of F32, F16 and BF16 change, others stay. The new
 // file appears under its name when it is complete. progress, which may be nil,
 // is called with the share done; its error ends the work.
-func Quantize(ctx context.Context, in, out, to string, progress func(share float64) error) (Quantized, error) {
+func Quantize(ctx context.Context, in, out, to string, progress func(share float64) error) (Result, error) {
 	i := slices.IndexFunc(mixes, func(m mix) bool { return strings.EqualFold(m.name, to) })
 	if i < 0 {
-		return Quantized{}, fmt.Errorf("%w: unknown type %q; known: %s", ErrQuantize, to, strings.Join(QuantizeTypes(), ", "))
+		return Result{}, fmt.Errorf("%w: unknown type %q; known: %s", ErrQuantize, to, strings.Join(Types(), ", "))
 	}
-	f, err := OpenFile(in)
+	f, err := gguf.Open(in)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("no model at %s: %w", in, err)
+	}
 	if err != nil {
-		return Quantized{}, err
+		return Result{}, err
 	}
-	q := &quantizer{ctx: ctx, mix: mixes[i], f: f, progress: progress, done: Quantized{Types: make(map[dtype.Type]int)}}
+	q := &quantizer{ctx: ctx, mix: mixes[i], f: f, progress: progress, done: Result{Types: make(map[dtype.Type]int)}}
 	if err = q.choose(in, out); err == nil {
 		err = q.save(out)
 	}
@@ -55,7 +60,7 @@ type quantizer struct {
 	f        *gguf.File
 	progress func(float64) error
 	tensors  []gguf.Tensor // tensors of the new file, without data
-	done     Quantized
+	done     Result
 	elems    int64 // elements of all matrices that change
 	made     int64 // elements done
 }

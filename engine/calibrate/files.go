@@ -1,7 +1,6 @@
-package engine
+package calibrate
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,24 +11,20 @@ import (
 	"godwit/engine/kv"
 )
 
-// CalibrationPath is where a calibration of the model is kept in a folder.
-func (m *Model) CalibrationPath(dir string) string {
-	id := m.identity()
-	return filepath.Join(dir, hex.EncodeToString(id[:16])+".calibration")
-}
+// Path is where a calibration of the model is kept in a folder.
+func (m *Model) Path(dir string) string { return filepath.Join(dir, m.ID[:32]+".calibration") }
 
-// Calibration reads the model's calibration from a folder. Without one the
+// Read reads the model's calibration from a folder. Without one the
 // error is fs.ErrNotExist; kv.ErrCalibration says that it cannot be used.
-func (m *Model) Calibration(dir string) (*kv.Calibration, error) {
-	layers, err := m.Layers(m.Config().Context)
+func (m *Model) Read(dir string) (*kv.Calibration, error) {
+	layers, err := m.Layers(m.Config.Context)
 	if err != nil {
 		return nil, err
 	}
-	path := m.CalibrationPath(dir)
+	path := m.Path(dir)
 	c, err := readCalibration(path)
 	if err == nil {
-		id := m.identity()
-		err = c.Check(hex.EncodeToString(id[:]), layers)
+		err = c.Check(m.ID, layers)
 	}
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
@@ -58,47 +53,27 @@ func readCalibration(path string) (*kv.Calibration, error) {
 	return kv.ReadCalibration(f)
 }
 
-// UseCalibration gives a plan the calibration that a load with these options
-// would find, if there is one yet, and says what the load does without.
-// kv.ErrCalibration says that the one there cannot be used.
-func (m *Model) UseCalibration(o *Options) error {
-	o.KV.Uncalibrated, o.KV.CalibratedLater = o.NoCalibration || o.CalibrateLater, o.CalibrateLater && !o.NoCalibration
-	o.KV.SelfCalibrate = true
-	if o.KV.Calibration != nil || o.Calibrations == "" {
-		return nil
-	}
-	c, err := m.Calibration(o.Calibrations)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err == nil:
-		o.KV.Calibration = c
-	}
-	return err
-}
-
-// SaveCalibration puts a calibration into a folder, which is made if need be.
-func (m *Model) SaveCalibration(dir string, c *kv.Calibration) error {
+// Save puts a calibration into a folder, which is made if need be.
+func (m *Model) Save(dir string, c *kv.Calibration) error {
 	tmp, err := writeCalibration(dir, c)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, m.CalibrationPath(dir)); err != nil {
+	if err := os.Rename(tmp, m.Path(dir)); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	m.dropPartial(dir)
 	return nil
 }
 
-// CanSaveCalibration finds out whether SaveCalibration will work, since what it
+// CanSave finds out whether Save will work, since what it
 // saves takes minutes to measure: it writes as much and removes it again.
-func (m *Model) CanSaveCalibration(dir string) error {
-	layers, err := m.Layers(m.Config().Context)
+func (m *Model) CanSave(dir string) error {
+	layers, err := m.Layers(m.Config.Context)
 	if err != nil {
 		return err
 	}
-	id := m.identity()
-	c := newHeadStats(layers).calibration(hex.EncodeToString(id[:]), calibrationTokens)
+	c := newHeadStats(layers).calibration(m.ID, calibrationTokens)
 	for i := range c.Layers {
 		c.Layers[i].SenseK, c.Layers[i].SenseV = math.Pi, math.Pi // as many digits
 	}
@@ -109,7 +84,7 @@ func (m *Model) CanSaveCalibration(dir string) error {
 	if err := os.Remove(tmp); err != nil {
 		return err
 	}
-	path := m.CalibrationPath(dir)
+	path := m.Path(dir)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder", path)
 	}

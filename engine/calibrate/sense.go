@@ -1,4 +1,4 @@
-package engine
+package calibrate
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // sense measures the divergence from f16 of the model with one cache at a
 // time at the least bits, everything else as it will be. What an earlier run has
 // measured is taken over.
-func (c *calibrating) sense(ctx context.Context, out *kv.Calibration, old *partial, progress func(float64) error) error {
+func (c *run) sense(ctx context.Context, out *kv.Calibration, old *partial, progress func(float64) error) error {
 	caches := measuredCaches(c.layers)
 	var known []float64
 	if old != nil && old.whole != nil && len(old.Sense) <= len(caches) {
@@ -80,12 +80,12 @@ func measuredCaches(layers []kv.LayerInfo) []measuredCache {
 }
 
 // senseOf is the divergence from base with one cache at the least bits.
-func (c *calibrating) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibration, of measuredCache, base []float32) (v float64, err error) {
-	set := kv.Settings{Calibration: out, Span: span(c.Config().Context), Each: kv.Probe(c.layers, of.layer, of.side), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
+func (c *run) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibration, of measuredCache, base []float32) (v float64, err error) {
+	set := kv.Settings{Calibration: out, Span: kv.Span(c.Config.Context), Each: kv.Probe(c.layers, of.layer, of.side), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
 	err = c.try(ctx, b, len(c.talk), c.Rows, set, func(t *trial) error {
 		got, err := c.logits(t)
 		if err == nil {
-			v, err = meanKL(base, got, c.Config().Vocab)
+			v, err = meanKL(base, got, c.Config.Vocab)
 		}
 		return err
 	})
@@ -103,7 +103,7 @@ func withoutSense(c *kv.Calibration) *kv.Calibration {
 }
 
 // logits are the predictions that are compared: every second one of the end.
-func (c *calibrating) logits(t *trial) ([]float32, error) {
+func (c *run) logits(t *trial) ([]float32, error) {
 	tokens := c.talk
 	var out []float32
 	c.Work.Runs++
@@ -119,7 +119,9 @@ func (c *calibrating) logits(t *trial) ([]float32, error) {
 	return out, err
 }
 
-var errNotFinite = errors.New("the model's predictions are not finite")
+// ErrNotFinite is returned with the channels where the model predicts NaN or infinite
+// values, so that the caches cannot be compared.
+var ErrNotFinite = errors.New("the model's predictions are not finite")
 
 // meanKL is the mean of KL(a || b) over rows of logits, in nats.
 func meanKL(a, b []float32, vocab int) (float64, error) {
@@ -137,7 +139,7 @@ func meanKL(a, b []float32, vocab int) (float64, error) {
 	}
 	total /= float64(max(rows, 1))
 	if math.IsNaN(total) || math.IsInf(total, 0) {
-		return 0, errNotFinite
+		return 0, ErrNotFinite
 	}
 	return max(total, 0), nil
 }
