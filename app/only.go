@@ -26,8 +26,8 @@ type only struct {
 	unlock      func()
 }
 
-// take gets the lock; false if another window holds it.
-func (o *only) take() (bool, error) {
+// acquire gets the lock; false if another window holds it.
+func (o *only) acquire() (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(o.lock), 0o700); err != nil {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (o *only) focus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, focusTime)
 	defer cancel()
 	for {
-		err := o.ask(ctx)
+		err := o.requestFocus(ctx)
 		if err == nil {
 			return nil
 		}
@@ -79,7 +79,7 @@ func (o *only) focus(ctx context.Context) error {
 	}
 }
 
-func (o *only) ask(ctx context.Context) error {
+func (o *only) requestFocus(ctx context.Context) error {
 	data, err := os.ReadFile(o.where)
 	if err != nil {
 		return err

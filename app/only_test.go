@@ -21,10 +21,10 @@ func TestOnly(t *testing.T) {
 		return &only{lock: filepath.Join(dir, "window.lock"), where: filepath.Join(dir, "window.json")}
 	}
 	first, second := fresh(), fresh()
-	if ok, err := first.take(); !ok || err != nil {
+	if ok, err := first.acquire(); !ok || err != nil {
 		t.Fatalf("the first start: %v, %v", ok, err)
 	}
-	if ok, err := second.take(); ok || err != nil {
+	if ok, err := second.acquire(); ok || err != nil {
 		t.Fatalf("the second start: %v, %v", ok, err)
 	}
 	var focused, token string
@@ -52,7 +52,7 @@ func TestOnly(t *testing.T) {
 	if err := first.release(); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := second.take(); !ok || err != nil {
+	if ok, err := second.acquire(); !ok || err != nil {
 		t.Fatalf("after the first has gone: %v, %v", ok, err)
 	}
 	if err := second.release(); err != nil {
@@ -71,7 +71,7 @@ func TestDeadWindow(t *testing.T) {
 	if err := os.WriteFile(o.where, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := o.take(); !ok || err != nil {
+	if ok, err := o.acquire(); !ok || err != nil {
 		t.Errorf("a file without a lock keeps a window from starting: %v, %v", ok, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

@@ -32,7 +32,7 @@ func Main(page fs.FS, args []string) int { return cli.WithWindow(page, args, ope
 // open opens the window, or brings one that is open to the front.
 func open(ctx context.Context, d *cli.Desk) error {
 	one := &only{lock: d.LockFile(), where: d.FocusFile()}
-	first, err := one.take()
+	first, err := one.acquire()
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (s *scripted) run(each func(n int)) (thought, said string, calls int, r *Re
 		}
 	}
 	s.done(sched.Stopped, sched.Stats{}, nil)
-	events, _ := s.out.take()
+	events, _ := s.out.receive()
 	var a, b strings.Builder
 	for _, ev := range events {
 		switch ev.Kind {

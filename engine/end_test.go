@@ -34,7 +34,7 @@ func TestTurnEndsAsText(t *testing.T) {
 			}
 		}
 		g.done(sched.Stopped, sched.Stats{}, nil)
-		events, _ := g.out.take()
+		events, _ := g.out.receive()
 		var text strings.Builder
 		for _, ev := range events {
 			text.WriteString(ev.Text)

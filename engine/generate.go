@@ -46,7 +46,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 			return
 		}
 		for {
-			events, end := g.out.take()
+			events, end := g.out.receive()
 			for _, ev := range events {
 				g.verify.see(&ev)
 				if !yield(ev, nil) {
@@ -169,11 +169,11 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 
 // read turns the prompt into tokens, and its pictures into rows.
 func (e *Engine) read(ctx context.Context, g *generation) (*chat.Prompt, error) {
-	a, err := e.model.ask(ctx, g.r)
+	a, err := e.model.parse(ctx, g.r)
 	if err != nil {
 		return nil, err
 	}
-	text, err := e.place(ctx, &a, g.r.Encoding)
+	text, err := e.readPrompt(ctx, &a, g.r.Encoding)
 	g.prompt, g.tiles = text.tokens, text.tiles
 	return a.chat, err
 }

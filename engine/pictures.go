@@ -145,9 +145,9 @@ type promptText struct {
 	tiles  []sched.Tile
 }
 
-// place tokenises the texts around pictures, one more than pictures, each by
+// tokenise reads the texts around pictures, one more than pictures, each by
 // itself.
-func (s *pictures) place(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, pics []*seen) promptText {
+func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, pics []*seen) promptText {
 	var out promptText
 	text := func(pieces []tokenizer.Piece) {
 		o := tokenizer.Options{AddBOS: len(out.tokens) == 0, ParseSpecial: true}
@@ -241,7 +241,7 @@ func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, image
 		}
 		list = append(list, x)
 	}
-	return e.pictures.place(t, texts, list), nil
+	return e.pictures.tokenise(t, texts, list), nil
 }
 
 // CheckImage decodes and fits a picture, and says why it cannot be used.

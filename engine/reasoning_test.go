@@ -46,7 +46,7 @@ func TestReasoningIsCounted(t *testing.T) {
 			}
 		}
 		g.done(sched.Stopped, sched.Stats{}, nil)
-		events, _ := g.out.take()
+		events, _ := g.out.receive()
 		var thought, said, tokens strings.Builder
 		for _, ev := range events {
 			switch ev.Kind {

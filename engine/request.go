@@ -137,7 +137,7 @@ type Result struct {
 
 // Encode turns a request's prompt without pictures into tokens.
 func (m *Model) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
-	a, err := m.ask(ctx, r)
+	a, err := m.parse(ctx, r)
 	if err == nil && len(a.images) > 0 {
 		err = fmt.Errorf("%w: %w", ErrRequest, m.TextOnly())
 	}
@@ -157,8 +157,8 @@ type asked struct {
 	private bool
 }
 
-// ask reads the prompt of a request.
-func (m *Model) ask(ctx context.Context, r *Request) (a asked, err error) {
+// parse reads the prompt of a request.
+func (m *Model) parse(ctx context.Context, r *Request) (a asked, err error) {
 	a.private = r.Private
 	n := 0
 	for _, set := range []bool{r.Chat != nil, r.Pieces != nil, r.Prompt != "", r.Tokens != nil} {
@@ -207,16 +207,16 @@ func (m *Model) encode(a *asked) ([]llm.Token, error) {
 
 // Encode turns a request's prompt into tokens; rows of pictures are below 0.
 func (e *Engine) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
-	a, err := e.model.ask(ctx, r)
+	a, err := e.model.parse(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	text, err := e.place(ctx, &a, nil)
+	text, err := e.readPrompt(ctx, &a, nil)
 	return text.tokens, err
 }
 
-// place turns a prompt into tokens, and its pictures into rows.
-func (e *Engine) place(ctx context.Context, a *asked, progress func(n int, share float64)) (promptText, error) {
+// readPrompt turns a prompt into tokens, and its pictures into rows.
+func (e *Engine) readPrompt(ctx context.Context, a *asked, progress func(n int, share float64)) (promptText, error) {
 	if len(a.images) > 0 {
 		return e.illustrate(ctx, a.pieces, a.images, a.private, progress)
 	}

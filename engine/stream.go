@@ -39,8 +39,8 @@ func (q *queue) close() {
 	q.signal()
 }
 
-// take waits for events and reports whether they are the last.
-func (q *queue) take() ([]Event, bool) {
+// receive waits for events and reports whether they are the last.
+func (q *queue) receive() ([]Event, bool) {
 	<-q.ready
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -100,7 +100,7 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "requests with %d bytes are being answered; this one has %d", valueBytes, bytes)
 	ctx, stop := context.WithTimeoutCause(ctx, s.guard.turn, full)
 	defer stop()
-	if err := s.values.take(ctx, bytes); err != nil {
+	if err := s.values.acquire(ctx, bytes); err != nil {
 		return err
 	}
 	context.AfterFunc(r.Context(), func() { s.values.give(bytes) })

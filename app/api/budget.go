@@ -31,9 +31,9 @@ func (b *budget) try(bytes int64) bool {
 	return true
 }
 
-// take waits for bytes, at most the size of the budget. An error is the
+// acquire waits for bytes, at most the size of the budget. An error is the
 // context's cause, and nothing is taken then.
-func (b *budget) take(ctx context.Context, bytes int64) error {
+func (b *budget) acquire(ctx context.Context, bytes int64) error {
 	if b.try(bytes) {
 		return nil
 	}

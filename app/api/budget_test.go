@@ -19,9 +19,9 @@ func TestBudget(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	large, small := make(chan error, 1), make(chan error, 1)
-	go func() { large <- b.take(ctx, 10) }()
+	go func() { large <- b.acquire(ctx, 10) }()
 	wait(t, "the large one", func() bool { _, n := b.state(); return n == 1 })
-	go func() { small <- b.take(t.Context(), 4) }()
+	go func() { small <- b.acquire(t.Context(), 4) }()
 	wait(t, "the small one", func() bool { _, n := b.state(); return n == 2 })
 	if b.try(1) {
 		t.Error("a byte was given past those who wait")
@@ -54,7 +54,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 				if r.IntN(3) == 0 {
 					go cancel()
 				}
-				if n := 1 + r.Int64N(size); b.take(ctx, n) == nil {
+				if n := 1 + r.Int64N(size); b.acquire(ctx, n) == nil {
 					if sum := held.Add(n); sum > size {
 						t.Errorf("%d of %d bytes are held", sum, size)
 					}

@@ -231,8 +231,8 @@ type timed struct {
 	generated int
 }
 
-// ask sends a request and times its stream. piece, if set, is called at each.
-func (d *driver) ask(prompt []llm.Token, gen int, piece func(n int)) (timed, error) {
+// send posts a request and times its stream. piece, if set, is called at each.
+func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, error) {
 	var t timed
 	body, err := json.Marshal(map[string]any{
 		"prompt": prompt, "max_tokens": gen, "temperature": 0, "ignore_eos": true, "stream": true,
@@ -302,7 +302,7 @@ func (d *driver) phase(clients, requests, gen int, length func(i int) int) (load
 		work.Go(func() {
 			for i := range requests {
 				n := length(client + i)
-				t, err := d.ask(d.prompt(n), gen, nil)
+				t, err := d.send(d.prompt(n), gen, nil)
 				mu.Lock()
 				errs = append(errs, err)
 				p.Prompt += n
@@ -341,7 +341,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 	started := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		_, err := running.ask(running.prompt(8), prompt/2, func(n int) {
+		_, err := running.send(running.prompt(8), prompt/2, func(n int) {
 			mu.Lock()
 			at = append(at, time.Now())
 			mu.Unlock()
@@ -363,7 +363,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 	}
 	d.taken()
 	from := time.Now()
-	if _, err := d.ask(d.prompt(prompt), 2, nil); err != nil {
+	if _, err := d.send(d.prompt(prompt), 2, nil); err != nil {
 		return nil, err
 	}
 	to := time.Now()

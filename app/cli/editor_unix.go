@@ -72,7 +72,7 @@ func (e *editor) press(k key) (string, error) {
 		e.wipe()
 	case k.do == keyEnter:
 		e.leave(&e.line)
-		return e.line.take(), nil
+		return e.line.submit(), nil
 	case k.do == keyInterrupt:
 		e.leave(&e.line)
 		e.line = line{past: e.line.past}

@@ -25,8 +25,8 @@ func newPageLab(r *run) pageLab {
 	return pageLab{quiet}
 }
 
-// ask is the command that the page's request stands for.
-func (p *pageLab) ask(m *hub.Model, c *config.Engine) *evalRecommendCmd {
+// command is the command that the page's request stands for.
+func (p *pageLab) command(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 	f := labFlags{Quick: true}
 	f.Model, f.Engine, f.Text = m.Path, *c, eval.All
 	f.CacheTypeK, f.CacheTypeV, f.KVPreset, f.KVAuto = "", "", "off", 0 // as the command line has them
@@ -35,7 +35,7 @@ func (p *pageLab) ask(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 
 // Known reads what is kept.
 func (p pageLab) Known(m hub.Model, c *config.Engine) (q *page.Quality, err error) {
-	l, err := p.ask(&m, c).silentLab(&p.run)
+	l, err := p.command(&m, c).silentLab(&p.run)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (p pageLab) Known(m hub.Model, c *config.Engine) (q *page.Quality, err erro
 
 // Recommend measures.
 func (p pageLab) Recommend(ctx context.Context, m hub.Model, c *config.Engine, tell func(page.Step)) (q *page.Quality, err error) {
-	cmd := p.ask(&m, c)
+	cmd := p.command(&m, c)
 	l, err := cmd.silentLab(&p.run)
 	if err != nil {
 		return nil, err

@@ -213,8 +213,8 @@ func (l *line) recall(n int) {
 	l.set(show, len(show))
 }
 
-// take returns what the line says, remembers it and begins an empty one.
-func (l *line) take() string {
+// submit returns what the line says, remembers it and begins an empty one.
+func (l *line) submit() string {
 	all := l.all()
 	text := whole(all)
 	if n := len(l.past); text != "" && (n == 0 || whole(l.past[n-1]) != text) {

@@ -69,13 +69,13 @@ func TestKeys(t *testing.T) {
 // neither an empty line nor the same one twice is remembered.
 func TestEarlierLines(t *testing.T) {
 	l := typed("one\x1b[200~\na\x1b[201~", 0)
-	if got := l.take(); got != "one\na" {
+	if got := l.submit(); got != "one\na" {
 		t.Errorf("%q", got)
 	}
-	l.take()
+	l.submit()
 	for range 2 {
 		l.write("two")
-		l.take()
+		l.submit()
 	}
 	l.write("draft")
 	for i, want := range []struct {

@@ -29,8 +29,8 @@ func (r *slack) space() {
 	r.i = len(r.s) - len(strings.TrimLeftFunc(r.rest(), unicode.IsSpace))
 }
 
-// take reads one of several texts and returns it, empty for none.
-func (r *slack) take(texts ...string) string {
+// accept reads one of several texts and returns it, empty for none.
+func (r *slack) accept(texts ...string) string {
 	for _, t := range texts {
 		if strings.HasPrefix(r.rest(), t) {
 			r.i += len(t)
@@ -63,9 +63,9 @@ func (r *slack) value(schema Value, depth int, end func(rest string) bool) (stri
 		}
 	}
 	switch {
-	case r.take("{", "(") != "":
+	case r.accept("{", "(") != "":
 		return r.object(schema, depth)
-	case r.take("[") != "":
+	case r.accept("[") != "":
 		return r.list(schema, depth)
 	}
 	return r.word(types, end)
@@ -159,22 +159,22 @@ func (r *slack) word(types map[string]bool, end func(rest string) bool) (string,
 // object reads members up to a closing bracket, or to the end.
 func (r *slack) object(schema Value, depth int) (string, bool) {
 	r.space()
-	doubled := depth == 0 && r.take("{") != "" // {{…}} and ({…})
+	doubled := depth == 0 && r.accept("{") != "" // {{…}} and ({…})
 	schema = deref(r.root, schema)
 	props, _ := field(schema, "properties").(*Dict)
 	var args argList
 	for {
 		r.space()
-		if r.take(",", ";") != "" {
+		if r.accept(",", ";") != "" {
 			continue
 		}
 		if r.rest() == "" {
 			break
 		}
-		if r.take("}", ")") != "" {
+		if r.accept("}", ")") != "" {
 			if doubled {
 				r.space()
-				r.take("}", ")")
+				r.accept("}", ")")
 			}
 			break
 		}
@@ -225,7 +225,7 @@ func (r *slack) key() (string, bool) {
 		r.i += n
 	}
 	r.space()
-	return key, r.take(":", "=") != ""
+	return key, r.accept(":", "=") != ""
 }
 
 // list reads items up to a closing bracket, or to the end.
@@ -234,10 +234,10 @@ func (r *slack) list(schema Value, depth int) (string, bool) {
 	var out []string
 	for {
 		r.space()
-		if r.take(",") != "" {
+		if r.accept(",") != "" {
 			continue
 		}
-		if r.rest() == "" || r.take("]") != "" {
+		if r.rest() == "" || r.accept("]") != "" {
 			return "[" + strings.Join(out, ", ") + "]", true
 		}
 		v, ok := r.value(items, depth+1, func(string) bool { return true })

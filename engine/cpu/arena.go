@@ -59,8 +59,8 @@ func (Driver) WeightBytes(p *graph.Plan, o backend.Options) int64 {
 	return n
 }
 
-// take returns the next n bytes.
-func (a *arena) take(n int) memory {
+// next returns the next n bytes.
+func (a *arena) next(n int) memory {
 	from := (a.used + arenaAlign - 1) &^ (arenaAlign - 1)
 	a.used = from + n
 	a.refs++

@@ -94,7 +94,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 			return nil, errors.Join(err, p.Close())
 		}
 	}
-	if err := c.place(); err != nil {
+	if err := c.planMemory(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	p.gathers = c.newGathers()
@@ -264,9 +264,9 @@ func (c *compiler) addQuantise(v graph.Value, cols int) {
 	c.acts = append(c.acts, actUse{v, cols, len(c.stages)})
 }
 
-// place assigns scratch memory to every value, and to every quantised value a
+// planMemory assigns scratch memory to every value, and to every quantised value a
 // buffer that values with disjoint lifetimes share.
-func (c *compiler) place() error {
+func (c *compiler) planMemory() error {
 	p := c.p
 	first, last := p.plan.Lifetimes(c.step)
 	for _, u := range c.acts {

@@ -278,7 +278,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 		}
 		return nil
 	}
-	mem := s.in.take(n * size)
+	mem := s.in.next(n * size)
 	s.mem = mem
 	if b.options.Lock {
 		if err := mem.lock(); err != nil {

@@ -101,9 +101,9 @@ func (a *asker) fill(n, seed int) []llm.Token {
 	return out
 }
 
-// ask returns the line with which the model continues. Two tokens more than
+// continueLine returns the line with which the model continues. Two tokens more than
 // want has are enough to see whether it is exactly that line.
-func (a *asker) ask(ctx context.Context, prompt []llm.Token, want string) (string, error) {
+func (a *asker) continueLine(ctx context.Context, prompt []llm.Token, want string) (string, error) {
 	text, _, err := answer(ctx, a.e, engine.Request{
 		Tokens: prompt, MaxTokens: len(a.encode(" "+want)) + 2, Stop: []string{"\n"},
 	})

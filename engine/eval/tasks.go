@@ -78,7 +78,7 @@ func Copy(ctx context.Context, e *engine.Engine, distances []int, items int, pro
 		var at mean
 		for i, want := range values {
 			q := append(slices.Clone(prompt), a.encode(fmt.Sprintf("\n\nThe records of the archive:\nRecord %s:", recordName(i)))...)
-			got, err := a.ask(ctx, q, want)
+			got, err := a.continueLine(ctx, q, want)
 			if err != nil {
 				return r, err
 			}
@@ -192,7 +192,7 @@ func (a *asker) find(ctx context.Context, n int, depths []float64, trial int, ce
 	}
 	text = append(text, hay[last:]...)
 	for i, want := range numbers {
-		got, err := a.ask(ctx, append(slices.Clone(text), question(i)...), want)
+		got, err := a.continueLine(ctx, append(slices.Clone(text), question(i)...), want)
 		if err != nil {
 			return err
 		}
@@ -299,7 +299,7 @@ func Arith(ctx context.Context, e *engine.Engine, depths []int, items, runs int,
 func (a *asker) sum(ctx context.Context, prompt []llm.Token, want string, times int) (ok, equal bool, err error) {
 	first, equal := "", true
 	for n := range times {
-		got, err := a.ask(ctx, prompt, want)
+		got, err := a.continueLine(ctx, prompt, want)
 		if err != nil {
 			return false, false, err
 		}

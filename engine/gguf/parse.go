@@ -125,7 +125,7 @@ func parse(data []byte) (*head, error) {
 		}
 	}
 	h.size = c.off
-	return h, place(data, h, align, offsets, sizes)
+	return h, locate(data, h, align, offsets, sizes)
 }
 
 // version checks magic and version, and names what is not supported.
@@ -397,8 +397,8 @@ func byteSize(t dtype.Type, shape []int) (uint64, error) {
 	return size, nil
 }
 
-// place finds the data of the tensors: aligned, inside the file, apart.
-func place(data []byte, h *head, align uint64, offsets, sizes []uint64) error {
+// locate finds the data of the tensors: aligned, inside the file, apart.
+func locate(data []byte, h *head, align uint64, offsets, sizes []uint64) error {
 	start := (uint64(h.size) + align - 1) &^ (align - 1)
 	room := uint64(len(data)) - min(start, uint64(len(data)))
 	order := make([]int, len(h.tensors))

@@ -86,8 +86,8 @@ func (k *packs) of(y *kv.LayerLayout, s kv.Side, l *kv.Layout) *packSide {
 	return nil
 }
 
-// take collects the pages of a batch and reports whether there are any.
-func (k *packs) take(b *llm.Batch) bool {
+// collect gathers the pages of a batch and reports whether there are any.
+func (k *packs) collect(b *llm.Batch) bool {
 	any := false
 	for _, l := range k.sides {
 		l.before, l.n = 0, 0

@@ -85,12 +85,12 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	}
 	p.sub.first = true
 	for first := 0; first < len(b.Spans); {
-		first = p.sub.take(b, first, true, p.out.Rows)
+		first = p.sub.collect(b, first, true, p.out.Rows)
 		if err := p.run(&p.sub.batch, true, p.sub.results, b.Logits); err != nil {
 			return err
 		}
 	}
-	p.sub.take(b, 0, false, p.out.Rows)
+	p.sub.collect(b, 0, false, p.out.Rows)
 	return p.run(&p.sub.batch, false, p.sub.results, b.Logits)
 }
 
@@ -115,7 +115,7 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 		return err
 	}
 	s.measures = p.measures(b)
-	packs := p.packs.buffer != nil && p.packs.take(b)
+	packs := p.packs.buffer != nil && p.packs.collect(b)
 	if packs {
 		if err := p.dev.Upload(p.packs.buffer, 0, p.packs.data); err != nil {
 			return err

@@ -20,9 +20,9 @@ type subBatch struct {
 // as a vector.
 func decodes(s *llm.Span) bool { return s.Rows == 1 && !s.Prompt }
 
-// take collects spans from first on: single rows of answers, at most maxDecode,
+// collect gathers spans from first on: single rows of answers, at most maxDecode,
 // or all others. It returns the first span that it did not look at.
-func (p *subBatch) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
+func (p *subBatch) collect(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
 	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
 	t.Tables, t.Exact, t.Packs = empty(t.Tables, len(b.Tables)), empty(t.Exact, len(b.Exact)), empty(t.Packs, len(b.Packs))

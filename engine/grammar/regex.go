@@ -69,7 +69,7 @@ func (p *regex) fail(format string, args ...any) error {
 
 func (p *regex) more() bool { return p.pos < len(p.src) }
 
-func (p *regex) take(s string) bool {
+func (p *regex) accept(s string) bool {
 	if strings.HasPrefix(p.src[p.pos:], s) {
 		p.pos += len(s)
 		return true
@@ -85,7 +85,7 @@ func (p *regex) branches() ([]branch, error) {
 			return nil, err
 		}
 		out = append(out, b...)
-		if !p.take("|") {
+		if !p.accept("|") {
 			return out, nil
 		}
 	}
@@ -101,13 +101,13 @@ func (p *regex) branch() ([]branch, error) {
 			return nil, p.fail("text after $")
 		}
 		switch {
-		case p.take("^"):
+		case p.accept("^"):
 			if len(subs) > 0 {
 				return nil, p.fail("^ after text")
 			}
 			b.head = true
 			continue
-		case p.take("$"):
+		case p.accept("$"):
 			b.tail = true
 			continue
 		}
@@ -169,20 +169,20 @@ func (p *regex) group() (group []branch, e *expr, err error) {
 		return nil, nil, p.fail("groups nest deeper than %d", maxNest)
 	}
 	switch {
-	case p.take("?:"):
-	case p.take("?<") && p.more() && p.src[p.pos] != '=' && p.src[p.pos] != '!':
+	case p.accept("?:"):
+	case p.accept("?<") && p.more() && p.src[p.pos] != '=' && p.src[p.pos] != '!':
 		end := strings.IndexByte(p.src[p.pos:], '>')
 		if end < 0 {
 			return nil, nil, p.fail("group name without >")
 		}
 		p.pos += end + 1
-	case p.take("?"), p.pos >= 2 && p.src[p.pos-2:p.pos] == "?<":
+	case p.accept("?"), p.pos >= 2 && p.src[p.pos-2:p.pos] == "?<":
 		return nil, nil, p.fail("look-around and group flags are not regular expressions")
 	}
 	if group, err = p.branches(); err != nil {
 		return nil, nil, err
 	}
-	if !p.take(")") {
+	if !p.accept(")") {
 		return nil, nil, p.fail("want )")
 	}
 	p.depth--
@@ -241,7 +241,7 @@ func (p *regex) quantify(e *expr) (*expr, error) {
 		default:
 			return e, nil
 		}
-		p.take("?") // a lazy one matches the same texts
+		p.accept("?") // a lazy one matches the same texts
 		if p.more() && strings.IndexByte("*+?", p.src[p.pos]) >= 0 {
 			return nil, p.fail("repetition of a repetition")
 		}
@@ -251,13 +251,13 @@ func (p *regex) quantify(e *expr) (*expr, error) {
 }
 
 func (p *regex) set() ([]span, error) {
-	not := p.take("^")
+	not := p.accept("^")
 	var set []span
 	for {
 		if !p.more() {
 			return nil, p.fail("class without ]")
 		}
-		if p.take("]") {
+		if p.accept("]") {
 			break
 		}
 		lo, err := p.member()
@@ -338,7 +338,7 @@ func (p *regex) escape(inSet bool) ([]span, error) {
 	case 'x':
 		return p.code(2)
 	case 'u':
-		if p.take("{") {
+		if p.accept("{") {
 			end := strings.IndexByte(p.src[p.pos:], '}')
 			if end < 1 {
 				return nil, p.fail(`\u{ without }`)
@@ -377,7 +377,7 @@ func (p *regex) code(digits int) ([]span, error) {
 // property reads {Name} behind \p.
 func (p *regex) property() ([]span, error) {
 	end := strings.IndexByte(p.src[p.pos:], '}')
-	if !p.take("{") || end < 0 {
+	if !p.accept("{") || end < 0 {
 		return nil, p.fail(`\p without {name}`)
 	}
 	name := p.src[p.pos : p.pos+end-1]

@@ -130,7 +130,7 @@ func (s *State) Accept(t llm.Token) error {
 	}
 	var err error
 	if text := c.toks.text[t]; text != nil {
-		if err = s.take(text, t); !errors.Is(err, ErrRejected) {
+		if err = s.step(text, t); !errors.Is(err, ErrRejected) {
 			return err
 		}
 	}
@@ -146,9 +146,9 @@ func (s *State) Accept(t llm.Token) error {
 
 // AcceptText moves on by text that no token stands for, such as a prefix that
 // was part of the prompt. On an error the state is as before.
-func (s *State) AcceptText(text []byte) error { return s.take(text, -1) }
+func (s *State) AcceptText(text []byte) error { return s.step(text, -1) }
 
-func (s *State) take(text []byte, t llm.Token) error {
+func (s *State) step(text []byte, t llm.Token) error {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -114,7 +114,7 @@ func newPool(g *Group, shuffle *rand.Rand) pool {
 	return p
 }
 
-func (p *pool) take() int32 {
+func (p *pool) alloc() int32 {
 	page := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	p.refs[page] = 1
@@ -177,7 +177,7 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 	s.len += n
 	for g := range c.pools {
 		for len(s.tables[g])*PageCells < s.len {
-			s.tables[g] = append(s.tables[g], c.pools[g].take())
+			s.tables[g] = append(s.tables[g], c.pools[g].alloc())
 		}
 	}
 	c.grow(s)
@@ -213,7 +213,7 @@ func (c *Cache) unshare(s *sequence) error {
 			continue
 		}
 		t := s.tables[g]
-		old, page := t[len(t)-1], p.take()
+		old, page := t[len(t)-1], p.alloc()
 		err := c.copyCells(g, Packed, page*PageCells, old*PageCells, s.len%PageCells)
 		if err == nil {
 			err = c.copyExact(s, g, len(t)-1, page, s.len%PageCells)

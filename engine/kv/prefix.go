@@ -391,7 +391,7 @@ func (c *Cache) seat(seq llm.Seq, s *sequence, pos int) error {
 		for len(s.tables[g]) < pages {
 			page := int32(-1)
 			if len(s.tables[g]) >= first {
-				page = p.take()
+				page = p.alloc()
 			}
 			s.tables[g] = append(s.tables[g], page)
 		}

@@ -210,7 +210,7 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	if err := c.place(seq, h); err != nil {
+	if err := c.extendEmpty(seq, h); err != nil {
 		return err
 	}
 	slots := append([]int32{c.State(seq)}, c.restoreMarks(&c.seqs[seq], h.Marks)...)
@@ -420,10 +420,10 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	return ""
 }
 
-// place makes an empty sequence as long as h says, without cells before those
+// extendEmpty makes an empty sequence as long as h says, without cells before those
 // that h has. Where a window group has no room for pages that only a cut back
 // would need, the sequence begins later there.
-func (c *Cache) place(seq llm.Seq, h *sessionHeader) error {
+func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 	s := &c.seqs[seq]
 	pages := h.Len / PageCells
 	if h.Len%PageCells != 0 {
@@ -444,7 +444,7 @@ func (c *Cache) place(seq llm.Seq, h *sessionHeader) error {
 			s.tables[g] = append(s.tables[g], -1)
 		}
 		for len(s.tables[g]) < pages {
-			s.tables[g] = append(s.tables[g], p.take())
+			s.tables[g] = append(s.tables[g], p.alloc())
 		}
 		s.first[g] = first
 		c.placeExact(s, g, &h.Groups[g], h)

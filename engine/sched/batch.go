@@ -79,7 +79,7 @@ func (s *Sched) planDecode() {
 		if !s.decodes(i) {
 			continue
 		}
-		if rows == most || s.take(i, 1, false) == 0 {
+		if rows == most || s.reserve(i, 1, false) == 0 {
 			if left < 0 && s.slots[i].task != nil {
 				left = i
 			}
@@ -110,7 +110,7 @@ func (s *Sched) planPrefill() {
 		n := s.share(i, waiting)
 		waiting--
 		if n > 0 {
-			n = s.take(i, n, true)
+			n = s.reserve(i, n, true)
 		}
 		if n == 0 && next < 0 && s.slots[i].task != nil {
 			next = i
@@ -188,8 +188,8 @@ func (s *Sched) border(i, n int) int {
 	return n
 }
 
-// take reserves the cells of a slot's next n rows and returns how many fit.
-func (s *Sched) take(i, n int, prompt bool) int {
+// reserve takes the cells of a slot's next n rows and returns how many fit.
+func (s *Sched) reserve(i, n int, prompt bool) int {
 	sl := &s.slots[i]
 	t := sl.task
 	n, outputs := s.fit(t, len(sl.tokens), n)

@@ -9,10 +9,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// place gives queued jobs a slot, in order, as long as there are idle ones. A
+// assignSlots gives queued jobs a slot, in order, as long as there are idle ones. A
 // job that wants a slot which is busy lets the others pass. After the cells
 // have run out nobody is placed until a job has ended.
-func (s *Sched) place() {
+func (s *Sched) assignSlots() {
 	if s.hold && s.busy() > 0 {
 		return
 	}

@@ -342,7 +342,7 @@ func (s *Sched) loop() {
 			}
 		}
 		s.cancel()
-		s.place()
+		s.assignSlots()
 		s.publish()
 		waits = !s.work()
 		s.publish()

@@ -141,14 +141,14 @@ func (p *partition) choose(m *matcher, text []byte, parts []trust) {
 					later[s.size()] = append(later[s.size()], s)
 				}
 			default:
-				p.take(m.attrs[c.token], text, c)
+				p.mark(m.attrs[c.token], text, c)
 			}
 		}
 	}
 }
 
-// take marks the bytes of a token, and the spaces that it takes along.
-func (p *partition) take(a attr, text []byte, c span) {
+// mark covers the bytes of a token, and the spaces that it takes along.
+func (p *partition) mark(a attr, text []byte, c span) {
 	p.taken = append(p.taken, c)
 	for i := c.start; i < c.end; i++ {
 		p.covered[i] = true

@@ -96,7 +96,7 @@ func ParseCompletion(body []byte) (*Call, error) {
 	if c.prompts, err = readPrompts(r.Prompt, "prompt"); err != nil {
 		return nil, err
 	}
-	if err := place(c.prompts, r.Images); err != nil {
+	if err := insertImages(c.prompts, r.Images); err != nil {
 		return nil, err
 	}
 	if n := len(c.prompts) * c.each(); n > maxAnswers {

@@ -57,8 +57,8 @@ func (p *part) add(base64, path string) error {
 // mark stands for a picture of image_data.
 var mark = regexp.MustCompile(`\[img-([0-9]{1,9})\]`)
 
-// place puts the pictures of image_data at their marks.
-func place(prompts [][]part, list []ImageData) error {
+// insertImages puts the pictures of image_data at their marks.
+func insertImages(prompts [][]part, list []ImageData) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -128,9 +128,9 @@ func (l *answers) of(message int64) *answer {
 	return l.list[message]
 }
 
-// take keeps a chat for one request until that has begun an answer; false: one is
+// reserve keeps a chat for one request until that has begun an answer; false: one is
 // being written, or another request has the chat.
-func (l *answers) take(chat int64) bool {
+func (l *answers) reserve(chat int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, taken := l.taken[chat]; taken {
@@ -180,7 +180,7 @@ func (l *answers) remove(a *answer, finished bool) {
 
 // end takes a chat that is to go: its answers are stopped and none begins.
 func (l *answers) end(ctx context.Context, chat int64) error {
-	for !l.take(chat) {
+	for !l.reserve(chat) {
 		l.stopChat(chat)
 		l.mu.Lock()
 		given := l.taken[chat]
@@ -243,7 +243,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !p.answers.take(chat) {
+	if !p.answers.reserve(chat) {
 		return nil, errAnswering
 	}
 	defer p.answers.give(chat)
@@ -324,7 +324,7 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 		return old, q, hub.Model{}, err
 	}
 	m, err := p.modelFor(q.Model)
-	if err == nil && !p.answers.take(old.Chat) {
+	if err == nil && !p.answers.reserve(old.Chat) {
 		err = errAnswering
 	}
 	return old, q, m, err

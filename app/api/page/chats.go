@@ -354,7 +354,7 @@ func (p *Page) deleteMessage(_ http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	if !p.answers.take(m.Chat) {
+	if !p.answers.reserve(m.Chat) {
 		return nil, errAnswering
 	}
 	defer p.answers.give(m.Chat)

@@ -111,8 +111,8 @@ func (w *window) put(key string, e event) {
 	}
 }
 
-// take returns the events that wait.
-func (w *window) take() []event {
+// drain returns the events that wait.
+func (w *window) drain() []event {
 	list := w.waiting()
 	for i := range list {
 		if now, ok := list[i].data.(latest); ok {
@@ -147,7 +147,7 @@ func (p *Page) follow(w http.ResponseWriter, r *http.Request) (any, error) {
 	for err == nil {
 		select {
 		case <-mine.wake:
-			for _, e := range mine.take() {
+			for _, e := range mine.drain() {
 				if err = out.send(e.name, e.data); err != nil {
 					break
 				}

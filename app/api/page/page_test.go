@@ -183,7 +183,7 @@ func TestTake(t *testing.T) {
 	writing := &answer{chat: 1, message: 9}
 	l.add(writing)
 	for i, x := range []struct{ got, want bool }{
-		{l.take(1), false}, {l.take(2), true}, {l.take(2), false}, {l.take(3), true},
+		{l.reserve(1), false}, {l.reserve(2), true}, {l.reserve(2), false}, {l.reserve(3), true},
 	} {
 		if x.got != x.want {
 			t.Errorf("request %d: %t, want %t", i, x.got, x.want)
@@ -191,7 +191,7 @@ func TestTake(t *testing.T) {
 	}
 	l.remove(writing, false)
 	l.give(2)
-	if !l.take(1) || !l.take(2) || l.take(3) {
+	if !l.reserve(1) || !l.reserve(2) || l.reserve(3) {
 		t.Error("chats are free when their answers have ended, and no others")
 	}
 }

@@ -295,22 +295,22 @@ func TestBroadcast(t *testing.T) {
 		b.publish("models", "models", i)
 		b.publish("chat", keyOf("chat", int64(i%3)), i)
 	}
-	got := w.take()
+	got := w.drain()
 	if len(got) != 4 || got[0].data != 999 || got[1].data != 999 {
 		t.Errorf("%d events: %v", len(got), got)
 	}
-	if rest := w.take(); len(rest) != 0 {
+	if rest := w.drain(); len(rest) != 0 {
 		t.Errorf("taken twice: %v", rest)
 	}
 	now := 1
 	b.publish("models", "models", latest(func() any { return now }))
 	now = 2 // changed by another window, whose event came first
-	if got = w.take(); len(got) != 1 || got[0].data != 2 {
+	if got = w.drain(); len(got) != 1 || got[0].data != 2 {
 		t.Errorf("of what changed meanwhile: %v", got)
 	}
 	b.close(w)
 	b.publish("models", "models", 1)
-	if rest := w.take(); len(rest) != 0 {
+	if rest := w.drain(); len(rest) != 0 {
 		t.Errorf("after closing: %v", rest)
 	}
 }

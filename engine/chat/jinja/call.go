@@ -115,8 +115,8 @@ func (a *args) noNames(fn string) error {
 	return nil
 }
 
-// take removes a named argument.
-func (a *args) take(name string) (Value, bool) {
+// pop removes a named argument.
+func (a *args) pop(name string) (Value, bool) {
 	i := slices.Index(a.names, name)
 	if i < 0 {
 		return nil, false
@@ -215,7 +215,7 @@ func (m *macro) bind(st *state, a *args) (*scope, error) {
 		case i < len(a.pos):
 			v, given[i] = a.pos[i], true
 		default:
-			if named, ok := a.take(name); ok {
+			if named, ok := a.pop(name); ok {
 				v, given[i] = named, true
 			}
 		}
@@ -223,7 +223,7 @@ func (m *macro) bind(st *state, a *args) (*scope, error) {
 		sc.set(name, v)
 	}
 	if def.caller && !explicitCaller {
-		caller, ok := a.take("caller")
+		caller, ok := a.pop("caller")
 		if !ok || isNone(caller) {
 			caller = &undefined{msg: "No caller defined"}
 		}

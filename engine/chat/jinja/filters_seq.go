@@ -92,9 +92,9 @@ func (st *state) lazy(v Value, f func(Value) (Value, bool, error)) Value {
 func mapFilter(st *state, v Value, a *args) (Value, error) {
 	var f func(Value) (Value, error)
 	setup := func() error {
-		attribute, ok := a.take("attribute")
+		attribute, ok := a.pop("attribute")
 		if len(a.pos) == 0 && ok {
-			def, _ := a.take("default")
+			def, _ := a.pop("default")
 			if len(a.names) > 0 {
 				return fail(ErrRuntime, "Unexpected keyword argument '%s'", a.names[0])
 			}

@@ -50,8 +50,8 @@ func (p *floats) rests() int { return 0 }
 
 func (p *floats) scratch() int { return 0 }
 
-// place returns the position of value d of a cell, in values.
-func (p *floats) place(cell, d int) int {
+// index returns the position of value d of a cell, in values.
+func (p *floats) index(cell, d int) int {
 	if p.side == kv.K {
 		return d*Cells + cell
 	}
@@ -88,7 +88,7 @@ func (p *floats) prefetchForWrite(page Page, cell int) {
 		return
 	}
 	for c := 0; c < p.Dim; c += 64 {
-		kernel.PrefetchForWrite(a[p.place(cell, c)*p.size:][:min(64, p.Dim-c)*p.size])
+		kernel.PrefetchForWrite(a[p.index(cell, c)*p.size:][:min(64, p.Dim-c)*p.size])
 	}
 }
 
@@ -96,7 +96,7 @@ func (p *floats) put(page Page, cell int, row []byte) (asymmetric bool) {
 	a, row := p.area(page.Read), row[p.At:]
 	if p.side == kv.V {
 		for c := 0; c < p.Dim; c += 64 {
-			copy(a[p.place(cell, c)*p.size:], row[c*p.size:min(c+64, p.Dim)*p.size])
+			copy(a[p.index(cell, c)*p.size:], row[c*p.size:min(c+64, p.Dim)*p.size])
 		}
 		return false
 	}
@@ -121,7 +121,7 @@ func spreadHalvesGeneric(dst, src []byte) {
 func (p *floats) get(row []byte, page Page, cell int) {
 	a, row := p.area(page.Read), row[p.At:]
 	for d := range p.Dim {
-		copy(row[d*p.size:][:p.size], a[p.place(cell, d)*p.size:])
+		copy(row[d*p.size:][:p.size], a[p.index(cell, d)*p.size:])
 	}
 }
 

@@ -61,7 +61,7 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	for i := range l.table {
 		l.table[i] = byte(int32(ints[i%len(ints)]) + l.zero)
 	}
-	l.place(c.Bits)
+	l.makePlaced(c.Bits)
 	for i := range l.float {
 		l.float[i] = c.Levels[i%len(c.Levels)]
 		l.squares[i] = float32(l.float[i] * l.float[i])
@@ -69,9 +69,9 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	return l
 }
 
-// place makes the tables of placements. Codes without three bits have one, the
+// makePlaced makes the tables of placements. Codes without three bits have one, the
 // table itself.
-func (l *levels) place(bits int) {
+func (l *levels) makePlaced(bits int) {
 	if bits != 3 {
 		l.placed = l.table[:]
 		return

@@ -238,7 +238,7 @@ type header struct {
 	bad  bool
 }
 
-func (h *header) take(n uint64) []byte {
+func (h *header) next(n uint64) []byte {
 	if n > uint64(len(h.data)) {
 		h.data, h.bad = nil, true // what follows reads zeros
 		return make([]byte, min(n, 8))
@@ -248,9 +248,9 @@ func (h *header) take(n uint64) []byte {
 	return out
 }
 
-func (h *header) u32() uint32  { return binary.LittleEndian.Uint32(h.take(4)) }
-func (h *header) u64() uint64  { return binary.LittleEndian.Uint64(h.take(8)) }
-func (h *header) text() string { return string(h.take(h.u64())) }
+func (h *header) u32() uint32  { return binary.LittleEndian.Uint32(h.next(4)) }
+func (h *header) u64() uint64  { return binary.LittleEndian.Uint64(h.next(8)) }
+func (h *header) text() string { return string(h.next(h.u64())) }
 
 // skip passes over a value of metadata.
 func (h *header) skip(kind uint32) {
@@ -268,7 +268,7 @@ func (h *header) skip(kind uint32) {
 			h.skip(kind)
 		}
 	case int(kind) < len(size):
-		h.take(size[kind])
+		h.next(size[kind])
 	default:
 		h.bad = true
 	}

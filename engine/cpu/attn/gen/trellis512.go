@@ -261,7 +261,7 @@ func (y trellis) tokens() {
 	y.Label(same)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(unit))
-	y.ask(reg.RBX)
+	y.prefetch(reg.RBX)
 	y.MOVQ(reg.RSI, reg.RBX)
 	y.ADDQ(reg.R8, reg.RBX)
 	y.SUBQ(reg.R14, reg.RBX)
@@ -302,8 +302,8 @@ func (y trellis) nextPart(part, done string) {
 	y.JMP(operand.LabelRef(part))
 }
 
-// ask prefetches the next n bytes, at most two lines.
-func (y trellis) ask(n reg.Register) {
+// prefetch reads ahead the next n bytes, at most two lines.
+func (y trellis) prefetch(n reg.Register) {
 	y.PREFETCHT0(at(reg.R12, 0))
 	y.PREFETCHT0(at(reg.R12, 64))
 	y.ADDQ(n, reg.R12)
@@ -332,7 +332,7 @@ func (y trellis) unit(last bool) {
 		}
 	}
 	if !last {
-		y.ask(reg.RBX)
+		y.prefetch(reg.RBX)
 	}
 	for t := range octets {
 		for i := range y.n {
