@@ -46,11 +46,12 @@ const imports = `
 	engine/sample/...:
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
+	engine/draft:
 	engine/sched/...: engine/model engine/kv engine/prefix engine/sample engine/grammar engine/backend
 	engine/eval/corpus:
 	engine/calibrate: engine/eval/corpus engine/cpu engine/backend engine/kv engine/model engine/sched engine/tokenizer
 	engine/requant: engine/gguf engine/quant
-	engine: engine/calibrate engine/cpu engine/prefix engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv engine/quant engine/gguf
+	engine: engine/calibrate engine/cpu engine/prefix engine/draft engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/ledger: engine/fetch

@@ -85,6 +85,10 @@ type Options struct {
 	// EncoderTokens is the text that the encoder of an encoder-decoder model reads.
 	EncoderTokens []llm.Token
 
+	// Drafter makes what proposes the tokens of an answer, so that a step verifies
+	// several; [NGram] is one. Answers are the same bytes. nil: a token a step.
+	Drafter func(prediction []llm.Token) sched.Drafter
+
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
@@ -323,7 +327,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	}
 	o := sched.Options{
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
-		StateModel: len(g.States) > 0, Observe: p.Options.Observe, Ended: e.warnSaturated,
+		StateModel: len(g.States) > 0, SingleRows: x.backend.Info().Backend != cpu.Driver{}.Name(), Observe: p.Options.Observe, Ended: e.warnSaturated,
 		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
 	}
 	if err == nil && !m.Config().Embedding {

@@ -71,6 +71,7 @@ type generation struct {
 	prompt   []llm.Token
 	tiles    []sched.Tile // tiles of pictures in the prompt
 	sampler  *sample.Sampler
+	drafter  sched.Drafter
 	replay   []llm.Token // tokens in place of sampled ones; nil: none
 	replayed int         // tokens of replay that were used
 	state    *grammar.State
@@ -149,6 +150,11 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	g.sampler.Prime(g.prompt)
+	if e.p.Options.Drafter != nil {
+		if g.drafter, err = e.drafter(r); err != nil {
+			return nil, err
+		}
+	}
 	if e.p.Options.Replay != nil {
 		g.replay = e.p.Options.Replay(ctx, g.prompt)
 	}
@@ -254,7 +260,7 @@ func (g *generation) job() sched.Job {
 	return sched.Job{
 		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
 		Borders: borders(g.tok, g.prompt), Salt: g.r.Salt, Private: g.r.Private,
-		Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
+		Drafter: g.drafter, Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
 		Prefilled: func(slot, done, total int) {
 			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})
 		},
@@ -405,7 +411,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: stop, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
 		Prompt: len(g.prompt), Cached: st.Cached, Stored: st.Stored, FromDisk: st.FromDisk, Completion: len(g.tokens), Reasoning: g.thought,
-		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts, Full: full,
+		Drafted: st.Drafted, Accepted: st.Accepted, Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts, Full: full,
 	}})
 	g.out.close()
 }

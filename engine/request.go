@@ -48,8 +48,10 @@ type Request struct {
 	// Encoding is called while picture n, from 0, is encoded, with the share that is
 	// done; it may be nil.
 	Encoding func(n int, share float64)
-	Queued   func() // called once the prompt is in tokens and waits for its turn; may be nil
-	Keep     int    // tokens of the start that a context shift keeps; -1: the whole prompt
+	// Prediction is a text that the answer is likely to repeat, for a Drafter.
+	Prediction string
+	Queued     func() // called once the prompt is in tokens and waits for its turn; may be nil
+	Keep       int    // tokens of the start that a context shift keeps; -1: the whole prompt
 
 	// Notice is called before the first event with what is done differently from
 	// what the request asks for. It may be nil.
@@ -127,6 +129,8 @@ type Result struct {
 	FromDisk   int // reused tokens that were read from disk
 	Completion int // generated tokens, the one that ended the answer included
 	Reasoning  int // reasoning tokens, including the closing tag unless it was inserted
+	Drafted    int // tokens that a Drafter proposed
+	Accepted   int // proposed tokens that became part of the answer
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration

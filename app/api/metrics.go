@@ -14,6 +14,7 @@ type counters struct {
 	prompt, cached, generated    *metrics.Counter
 	steps, decodeRows, fillRows  *metrics.Counter
 	refused                      *metrics.Counter // tokens that a grammar refused after its mask had allowed them
+	drafted, accepted            *metrics.Counter // proposed tokens, and those that became part of an answer
 	promptSeconds, decodeSeconds *metrics.FloatCounter
 	step, first                  *metrics.Histogram
 }
@@ -27,6 +28,8 @@ func (c *counters) init(set *metrics.Set) {
 	c.decodeRows = c.set.NewCounter("godwit_step_rows_total{kind=\"decode\"}")
 	c.fillRows = c.set.NewCounter("godwit_step_rows_total{kind=\"prefill\"}")
 	c.refused = c.set.NewCounter("godwit_masked_tokens_refused_total")
+	c.drafted = c.set.NewCounter("godwit_draft_tokens_total")
+	c.accepted = c.set.NewCounter("godwit_draft_tokens_accepted_total")
 	c.promptSeconds = c.set.NewFloatCounter("godwit_prompt_seconds_total")
 	c.decodeSeconds = c.set.NewFloatCounter("godwit_generation_seconds_total")
 	c.step = c.set.NewHistogram("godwit_step_seconds")

@@ -58,6 +58,8 @@ func (s *Server) count(r *engine.Result) {
 	c.prompt.Add(r.Prompt)
 	c.cached.Add(r.Cached)
 	c.generated.Add(r.Completion)
+	c.drafted.Add(r.Drafted)
+	c.accepted.Add(r.Accepted)
 	c.promptSeconds.Add(r.Prefill.Seconds())
 	c.decodeSeconds.Add(r.Decode.Seconds())
 	c.first.Update((r.Waited + r.Prefill).Seconds())

@@ -78,6 +78,9 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	for _, path := range c.LoRA {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
+	if c.Draft == "ngram" {
+		o.Drafter = engine.NGram
+	}
 	o.MMProj, o.ImageLimits = c.MMProj, engine.ImageLimits{Min: c.ImageMin, Max: c.ImageMax}
 	var err error
 	if o.ChatTemplates, err = chatTemplates(c.ChatTemplate); err != nil {

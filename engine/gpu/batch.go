@@ -52,10 +52,11 @@ func (m *image) room(n int) int64 {
 	return at
 }
 
-// newImage lays out the arrays for the largest batch.
+// newImage lays out the arrays for the largest batch. Drafted rows of one sequence
+// are spans of their own.
 func newImage(p *program) *image {
 	l, n := p.layout, p.capacity()
-	m := &image{spans: padded(max(1, min(p.sizes.Rows, max(l.Settings.Seqs, p.sizes.Slots)))), width: p.plan.InputWidth()}
+	m := &image{spans: padded(max(1, min(p.sizes.Rows, max(l.Settings.Seqs, p.sizes.Slots, maxDecode)))), width: p.plan.InputWidth()}
 	m.stride = max(1, (l.Settings.Cells+kv.PageCells-1)/kv.PageCells)
 	for g := range l.Groups {
 		m.windows = append(m.windows, l.Groups[g].Exact)

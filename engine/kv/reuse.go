@@ -119,6 +119,22 @@ func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	return to
 }
 
+// Draftable is how many positions a sequence can be extended by so that all except
+// the first can be taken back with Truncate at once. They stay in front of the next
+// page border: a row there changes the form in which earlier pages are read.
+func (c *Cache) Draftable(seq llm.Seq) int {
+	s, err := c.seq(seq)
+	if err != nil || c.states.on() || s.moved && c.hasExact() {
+		return 1
+	}
+	for g := range c.exact {
+		if c.exact[g].selfCalibrated && s.len < SelfRows {
+			return 1
+		}
+	}
+	return max(PageCells-1-s.len%PageCells, 1)
+}
+
 // ReuseFrom is the length of the shortest prefix of a sequence, in whole pages
 // or up to a checkpoint, that can be read on. It is the whole length where
 // only that can.

@@ -73,13 +73,17 @@ func (s *Sched) planDecode() {
 		most--
 	}
 	s.starved = false
+	drafts := 0
+	if !prompts {
+		drafts = s.drafts()
+	}
 	left := -1
 	for k := range s.slots {
 		i := (s.turn + k) % len(s.slots)
 		if !s.decodes(i) {
 			continue
 		}
-		if rows == most || s.reserve(i, 1, false) == 0 {
+		if rows == most || s.reserve(i, 1+s.propose(i, drafts), false) == 0 {
 			if left < 0 && s.slots[i].task != nil {
 				left = i
 			}
@@ -237,7 +241,7 @@ func (s *Sched) fit(t *task, have, n int) (rows, outputs int) {
 
 // shows reports whether the job reads the logits of a position.
 func (t *task) shows(pos int) bool {
-	return t.Want != nil && t.Want(pos) || t.Next != nil && pos == len(t.tokens)-1
+	return t.Want != nil && t.Want(pos) || t.Next != nil && pos >= len(t.tokens)-1
 }
 
 // build makes the batch from the chunks of jobs that still have their slots.
@@ -256,9 +260,16 @@ func (s *Sched) build() (decode, prefill int) {
 		for r := range c.rows {
 			s.row(c.slot, have+r)
 		}
-		b.Spans = append(b.Spans, llm.Span{
-			Seq: sl.seq, First: first, Rows: c.rows, Len: have + c.rows, State: s.cache.State(sl.seq), Prompt: c.prompt,
-		})
+		sl.drafted = max(have+c.rows-len(sl.task.tokens), 0)
+		rows := c.rows
+		if sl.drafted > 0 && s.o.SingleRows {
+			rows = 1
+		}
+		for r := 0; r < c.rows; r += rows {
+			b.Spans = append(b.Spans, llm.Span{
+				Seq: sl.seq, First: first + r, Rows: rows, Len: have + r + rows, State: s.cache.State(sl.seq), Prompt: c.prompt,
+			})
+		}
 		s.stepped = append(s.stepped, c.slot)
 		if c.prompt {
 			prefill += c.rows
@@ -279,8 +290,8 @@ func (s *Sched) row(i, pos int) {
 		}
 		b.Outputs = append(b.Outputs, int32(len(b.Tokens)))
 		b.Top = append(b.Top, top)
-		s.rows = append(s.rows, rowUse{i, pos, pos == len(t.tokens)-1})
+		s.rows = append(s.rows, rowUse{i, pos, pos >= len(t.tokens)-1})
 	}
-	b.Tokens = append(b.Tokens, t.tokens[pos])
+	b.Tokens = append(b.Tokens, t.token(pos))
 	b.Pos = append(b.Pos, int32(pos))
 }

@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -50,6 +51,8 @@ type tiny struct {
 	seed    uint64      // shuffles the pages
 	delay   time.Duration
 	kept    *prefix.Store
+	single  bool // drafted rows are spans of one row
+	outputs int  // output rows of a batch; 0: 8
 }
 
 func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
@@ -86,7 +89,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(8, c.seqs), Vocab: vocab, Observe: f.observe}
+	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(cmp.Or(c.outputs, 8), c.seqs), Vocab: vocab, Observe: f.observe, SingleRows: c.single}
 	if c.kept != nil {
 		o.Prefixes, o.Identity = c.kept, []byte("tiny")
 		o.Unkept = func(err error) { t.Error("not kept:", err) }

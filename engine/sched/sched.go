@@ -69,6 +69,9 @@ type Job struct {
 	// Top is how many of the largest logits Next looks at, 0 for all: the others
 	// may be minus infinity.
 	Top int
+	// Drafter proposes tokens that Next may choose, so that a step verifies several.
+	// Next is called for every token as without one, and chooses the same. nil: none.
+	Drafter Drafter
 	// Row, if set, is given the logits of the positions that Want picks, in
 	// order. Next may then be nil: the job ends with its prompt.
 	Row  func(pos int, logits []float32) error
@@ -89,6 +92,14 @@ type Job struct {
 	Private bool   // nothing is left of the job when it ends
 }
 
+// Drafter proposes the next tokens of a job. It is called on the scheduler's goroutine.
+type Drafter interface {
+	// Draft appends at most n tokens that may follow tokens to dst.
+	Draft(dst, tokens []llm.Token, n int) []llm.Token
+	// Verified says how many tokens of the last draft the job has chosen.
+	Verified(accepted int)
+}
+
 // Stats are the counts and times of a job.
 type Stats struct {
 	Slot      int
@@ -97,6 +108,8 @@ type Stats struct {
 	Stored    int // cached tokens that came from the prefix store
 	FromDisk  int // cached tokens whose pages were on disk
 	Generated int
+	Drafted   int           // tokens that a Drafter proposed and a step computed
+	Accepted  int           // number of drafted tokens that Next chose
 	Prefill   time.Duration // from the start to the first logits
 	Decode    time.Duration // from there to the end
 	Waited    time.Duration // in the queue
@@ -113,6 +126,9 @@ type Options struct {
 	// many rows as fit by the speed of earlier steps. 0: no bound. It changes no
 	// result.
 	MaxStep time.Duration
+	// SingleRows says that the device has kernels of their own for single rows, so that
+	// drafted rows have to be spans of one row each.
+	SingleRows bool
 	// StateModel says that sequences rewind to checkpoints only.
 	StateModel bool
 	// Shift drops the middle of a full sequence instead of ending its job;
@@ -191,6 +207,8 @@ type task struct {
 	chooses bool        // Next runs beside the loop
 	unwatch func() bool // stops watching ctx, whose end wakes the loop
 	logits  []float32   // what it is given then
+	draft   []llm.Token // proposed tokens behind tokens
+	picks   []pick      // what a job has chosen beside the loop
 
 	stops    []int  // positions of the prompt, ascending, at which a chunk ends and is kept
 	alike    int    // tokens of the prompt that slots or the store know, one after another
@@ -210,6 +228,7 @@ type slot struct {
 	private bool   // nothing of it is shared or kept
 	copied  bool   // its cells are not those of its tokens
 	prompt  int    // tokens of the last job's prompt
+	drafted int    // rows of the step that hold drafted tokens
 	chain   chain
 
 	mixed int // first cell of a job that was computed after text that a shift has dropped; 0: none
@@ -411,6 +430,7 @@ func (s *Sched) cancel() {
 // finish ends the job of a slot; its cells stay for reuse, except those that
 // are nobody's prefix because of a shift.
 func (s *Sched) finish(i int, f Finish, err error) {
+	s.retract(i)
 	sl := &s.slots[i]
 	t := sl.task
 	sl.task, sl.chain.dirty = nil, true

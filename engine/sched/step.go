@@ -30,12 +30,21 @@ func (s *Sched) step() bool {
 	if s.o.Observe != nil {
 		s.o.Observe(Step{Decode: decode, Prefill: prefill, Slots: s.stepped, Took: took})
 	}
-	for _, sp := range b.Spans {
+	for k, sp := range b.Spans {
 		sl := &s.slots[sp.Seq]
+		if k > 0 && b.Spans[k-1].Seq == sp.Seq { // drafted rows count once they are verified
+			continue
+		}
+		if sl.drafted > 0 {
+			sp.Rows = 1
+		}
 		if err != nil || odd != nil && strays(odd.Rows, sp) && sl.task != nil && !sl.task.Strays {
 			s.disown(int(sp.Seq))
 			s.finish(int(sp.Seq), Failed, cmp.Or[error](err, odd))
 			continue
+		}
+		if odd != nil && sl.drafted > 0 {
+			sl.drafted = sound(odd.Rows, sp.First+1, sl.drafted)
 		}
 		sl.tokens = append(sl.tokens, b.Tokens[sp.First:sp.First+sp.Rows]...)
 		sl.chain.dirty = sl.chain.dirty || len(sl.tokens)/kv.PageCells != (len(sl.tokens)-sp.Rows)/kv.PageCells
@@ -108,7 +117,7 @@ func (s *Sched) checkpoint(i, rows int) {
 func (s *Sched) deliver() {
 	for k, u := range s.rows {
 		t := s.slots[u.slot].task
-		if t == nil {
+		if t == nil || k > 0 && s.rows[k-1].last && s.rows[k-1].slot == u.slot { // a drafted row
 			continue
 		}
 		logits := s.logits[k*s.o.Vocab : (k+1)*s.o.Vocab]
@@ -119,7 +128,7 @@ func (s *Sched) deliver() {
 			}
 		}
 		if u.last && t.Next != nil {
-			s.next(u.slot, logits)
+			s.next(u.slot, s.logits[k*s.o.Vocab:(k+1+s.slots[u.slot].drafted)*s.o.Vocab])
 		}
 	}
 	for i := range s.slots {
@@ -136,7 +145,8 @@ func (s *Sched) deliver() {
 	}
 }
 
-// next lets a job choose its next token.
+// next lets a job choose its next token. logits has a row for it, and one for each
+// drafted token.
 func (s *Sched) next(i int, logits []float32) {
 	t := s.slots[i].task
 	if t.first.IsZero() {
@@ -147,24 +157,47 @@ func (s *Sched) next(i int, logits []float32) {
 		s.chooseApart(i, logits)
 		return
 	}
-	tok, more, err := t.Next(logits)
-	s.chosen(i, tok, more, err)
+	for r := 0; ; r++ {
+		p := t.pick(logits[r*s.o.Vocab : (r+1)*s.o.Vocab])
+		if !s.verified(i, r, p) {
+			return
+		}
+	}
 }
 
-// chooseApart lets a job choose its next token beside the loop. Until then it
+// pick is what a job has chosen.
+type pick struct {
+	token llm.Token
+	more  bool
+	err   error
+}
+
+func (t *task) pick(logits []float32) (p pick) {
+	p.token, p.more, p.err = t.Next(logits)
+	return p
+}
+
+// chooseApart lets a job choose its next tokens beside the loop. Until then it
 // keeps its slot and has no row in any batch.
 func (s *Sched) chooseApart(i int, logits []float32) {
 	t := s.slots[i].task
-	t.logits = append(t.logits[:0], logits...)
+	t.logits, t.picks = append(t.logits[:0], logits...), t.picks[:0]
 	t.chooses = true
 	s.choices++
 	s.apart.Go(func() {
-		tok, more, err := t.Next(t.logits)
+		for r, n := 0, len(t.logits)/s.o.Vocab; r < n; r++ {
+			p := t.pick(t.logits[r*s.o.Vocab : (r+1)*s.o.Vocab])
+			t.picks = append(t.picks, p)
+			if r == n-1 || !p.more || p.err != nil || p.token != t.draft[r] {
+				break
+			}
+		}
 		select {
 		case s.ops <- func() {
 			t.chooses = false
 			s.choices--
-			s.chosen(i, tok, more, err)
+			for r := 0; s.verified(i, r, t.picks[r]); r++ {
+			}
 		}:
 		case <-s.quit:
 		}

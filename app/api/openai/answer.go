@@ -35,7 +35,10 @@ func (u *Usage) add(r *engine.Result, first bool) {
 		u.Details.Disk += r.FromDisk
 	}
 	u.Completion += r.Completion
-	u.Generated.Reasoning += r.Reasoning
+	d := outputDetails(r)
+	u.Generated.Reasoning += d.Reasoning
+	u.Generated.Accepted += d.Accepted
+	u.Generated.Rejected += d.Rejected
 	u.Total = u.Prompt + u.Completion
 }
 

@@ -65,9 +65,17 @@ type InputDetails struct {
 	Written int `json:"cache_write_tokens"`
 }
 
-// OutputDetails say how many of an answer's tokens were thinking.
+// OutputDetails say how many of an answer's tokens were thinking, and how many
+// proposed tokens became part of the answer or did not.
 type OutputDetails struct {
 	Reasoning int `json:"reasoning_tokens"`
+	Accepted  int `json:"accepted_prediction_tokens"`
+	Rejected  int `json:"rejected_prediction_tokens"`
+}
+
+// outputDetails are the details of an answer.
+func outputDetails(r *engine.Result) OutputDetails {
+	return OutputDetails{r.Reasoning, r.Accepted, r.Drafted - r.Accepted}
 }
 
 // Item is a part of a response: a message, reasoning, or a function call.
@@ -363,7 +371,7 @@ func (b *builder) end(r *engine.Result) {
 	b.finish(b.r.Status)
 	b.r.Usage = &ResponseUsage{
 		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached, Memory: r.Cached - r.FromDisk, Disk: r.FromDisk}, Output: r.Completion,
-		OutputDetails: OutputDetails{r.Reasoning}, Total: r.Prompt + r.Completion,
+		OutputDetails: outputDetails(r), Total: r.Prompt + r.Completion,
 	}
 	b.keep()
 }

@@ -142,12 +142,14 @@ type Timings struct {
 	DecodedMS       float64 `json:"predicted_ms"`
 	PerToken        float64 `json:"predicted_per_token_ms"`
 	PerSecond       float64 `json:"predicted_per_second"`
+	Drafted         int     `json:"draft_n,omitempty"`          // proposed tokens that were verified
+	Accepted        int     `json:"draft_n_accepted,omitempty"` // proposed tokens that became part of the answer
 }
 
 // NewTimings describes a finished answer.
 func NewTimings(r *engine.Result) Timings {
 	t := newTimings(r.Prompt, r.Cached, r.Completion, r.Prefill, r.Decode)
-	t.CachedDisk = r.FromDisk
+	t.CachedDisk, t.Drafted, t.Accepted = r.FromDisk, r.Drafted, r.Accepted
 	return t
 }
 

@@ -1,0 +1,28 @@
+package engine
+
+import (
+	"godwit/engine/draft"
+	"godwit/engine/llm"
+	"godwit/engine/sched"
+)
+
+// NGram is a Drafter for [Options]: it proposes what followed when the newest tokens
+// stood in the conversation, or in the request's prediction, before.
+func NGram(prediction []llm.Token) sched.Drafter {
+	g := new(draft.NGram)
+	g.Predict(prediction)
+	return g
+}
+
+// drafter is what proposes the tokens of a request.
+func (e *Engine) drafter(r *Request) (sched.Drafter, error) {
+	var prediction []llm.Token
+	if r.Prediction != "" {
+		tok, err := e.model.Tokenizer()
+		if err != nil {
+			return nil, err
+		}
+		prediction = tok.EncodeText(r.Prediction, false, false)
+	}
+	return e.p.Options.Drafter(prediction), nil
+}
