@@ -117,16 +117,20 @@ export async function playHub() {
     id: 'birds/godwit-GGUF', sha: 'a'.repeat(40), downloads: 48211, likes: 312, lastModified: '2026-05-01T10:00:00.000Z', tags: ['gguf', 'license:apache-2.0'],
     siblings: [{ rfilename: 'godwit-Q4_1.gguf', size: data.length, lfs: { sha256, size: data.length } }],
   };
-  const hub = { slow: false, ranges: 0, refuse: 0, spoil: false };
+  const hub = { slow: false, ranges: 0, refuse: 0, spoil: false, asked: 0 };
+  // Any other repository holds the same file in two quantisations.
+  const other = (id) => ({ ...repo, id, siblings: ['Q4_K_M', 'Q8_0'].map((quant) => ({ ...repo.siblings[0], rfilename: `${id.split('/')[1]}-${quant}.gguf` })) });
   const server = createServer((request, answer) => {
     const url = new URL(request.url, 'http://hub');
+    hub.asked++;
     if (hub.refuse) {
       answer.writeHead(hub.refuse).end();
       return;
     }
     if (url.pathname.startsWith('/api/models')) {
       answer.setHeader('Content-Type', 'application/json');
-      answer.end(JSON.stringify(url.pathname === '/api/models' ? (url.searchParams.get('search') === 'nothing' ? [] : [repo]) : repo));
+      const id = /^\/api\/models\/([^/]+\/[^/]+)/.exec(url.pathname)?.[1];
+      answer.end(JSON.stringify(id ? (id === repo.id ? repo : other(id)) : url.searchParams.get('search') === 'nothing' ? [] : [repo]));
       return;
     }
     const from = Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0);

@@ -87,6 +87,7 @@ type Page struct {
 	held      held
 	notices   notices
 	lab       lab
+	bandwidth bandwidth
 }
 
 // New makes the handler of a page for a pool's models.

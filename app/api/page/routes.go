@@ -63,6 +63,7 @@ func (p *Page) endpoints() map[string]handler {
 		"POST /app/library/upload":       p.uploadModel,
 		"POST /app/library/refresh":      p.refreshLibrary,
 		"GET /app/hub/search":            p.searchHub,
+		"GET /app/starters":              p.starters,
 		"POST /app/downloads":            p.startDownload,
 		"POST /app/downloads/pause":      p.pauseDownload,
 		"POST /app/downloads/discard":    p.discardDownload,

@@ -73,6 +73,8 @@ var wireTypes = []struct {
 	{"RepoFile", hub.RepoFile{}},
 	{"HubFile", file{}},
 	{"HubRepo", found{}},
+	{"Starter", starter{}},
+	{"FirstSteps", firstSteps{}},
 	{"Figures", figures{}},
 	{"Usage", usage{}},
 	{"Piece", piece{}},

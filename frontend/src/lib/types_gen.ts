@@ -549,6 +549,26 @@ export interface HubRepo {
   models: HubFile[] | null;
 }
 
+export interface Starter {
+  ref: string;
+  name: string;
+  note: string;
+  size: number;
+  context: number;
+  /** weight bytes read for each token; 0: all */
+  active?: number;
+  recommended?: boolean;
+  fit: 'fits' | 'tight' | 'large' | 'unknown';
+  /** expected tokens per second; 0: not known */
+  tok_s: number;
+}
+
+export interface FirstSteps {
+  machine: Machine;
+  models: Starter[];
+  demo: Starter;
+}
+
 export interface Figures {
   /** tokens */
   prompt: number;

@@ -1,4 +1,4 @@
-import { ApiError, connect, explain, get, names } from '../lib/api';
+import { ApiError, connect, explain, get, names, post } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Download, Measuring, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
 import { chats } from './chats.svelte';
@@ -6,7 +6,7 @@ import { drafts } from './drafts.svelte';
 import { layout } from './layout.svelte';
 import { renderer } from './markdown.svelte';
 import { open } from './open.svelte';
-import { go } from './route.svelte';
+import { go, route } from './route.svelte';
 import { say } from './toasts.svelte';
 
 /** What every view shows of the settings. */
@@ -123,6 +123,17 @@ class App {
     }
   }
 
+  /** Opens a new chat with the first model; of others it says that they are ready. */
+  private arrived(name: string) {
+    const now = route.now;
+    if (this.usable.some((m) => m.name !== name) || now.view !== 'chat' || now.chat) {
+      say(`${name} is ready`, { label: 'Chat', run: () => this.chatWith(name) });
+      return;
+    }
+    this.chatWith(name);
+    void post(`/app/models/${encodeURIComponent(name)}/load`).catch(() => undefined); // the first message says why
+  }
+
   private take(name: string, data: unknown) {
     switch (name) {
       case 'models':
@@ -153,7 +164,7 @@ class App {
         break;
       case 'arrived': {
         const { name } = data as { name: string };
-        say(`${name} is ready`, { label: 'Chat', run: () => this.chatWith(name) });
+        this.arrived(name);
         break;
       }
       case 'chat':

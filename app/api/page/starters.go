@@ -1,0 +1,131 @@
+package page
+
+import (
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// startersFile lists models to begin with, by the memory of a machine. It is kept by
+// hand. Sizes and contexts are those of the files when they were listed; a download
+// takes size and digest from the hub.
+//
+//go:embed starters.json
+var startersFile []byte
+
+// starter is a model that a person may begin with.
+type starter struct {
+	Ref         string  `json:"ref"`
+	Name        string  `json:"name"`
+	Note        string  `json:"note"`
+	Size        int64   `json:"size"`
+	Context     int     `json:"context"`
+	Active      int64   `json:"active,omitempty"` // weight bytes read for each token; 0: all
+	Recommended bool    `json:"recommended,omitempty"`
+	Fit         string  `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"`
+	Speed       float64 `json:"tok_s"` // expected tokens per second; 0: not known
+}
+
+// starterGroup is the part of the list for machines of one size.
+type starterGroup struct {
+	Memory int64     `json:"memory_gib"`
+	Models []starter `json:"models"`
+}
+
+// demo is the model that is small enough to try the app at once.
+var demo = starter{Ref: "demo", Name: "SmolLM2 135M", Note: "To try the app: fast, and often wrong.", Size: 98362432, Context: 8192}
+
+// efficiency is the part of the memory's bandwidth that reading weights reaches.
+const efficiency = 0.5
+
+// firstSteps is what a page shows that has no model.
+type firstSteps struct {
+	Machine machine   `json:"machine"`
+	Models  []starter `json:"models"`
+	Demo    starter   `json:"demo"`
+}
+
+// bandwidth is the measured bandwidth of the memory.
+type bandwidth struct {
+	once  sync.Once
+	bytes float64 // per second
+}
+
+// starters answers with the models that suit this machine.
+func (p *Page) starters(http.ResponseWriter, *http.Request) (any, error) {
+	m := p.machine()
+	speed := 0.0 // unknown for the memory of a GPU
+	if m.Backend == "cpu" {
+		p.bandwidth.once.Do(func() { p.bandwidth.bytes = measureBandwidth(max(m.Threads, 1)) })
+		speed = p.bandwidth.bytes
+	}
+	return firstStepsOn(m, speed)
+}
+
+// firstStepsOn picks the starters for a machine with a memory bandwidth in bytes per
+// second, 0 where that is not known.
+func firstStepsOn(m machine, bandwidth float64) (*firstSteps, error) {
+	var groups []starterGroup
+	if err := json.Unmarshal(startersFile, &groups); err != nil {
+		return nil, err
+	}
+	pick := groups[0]
+	for _, g := range groups[1:] {
+		if 10*m.Memory >= 9*(g.Memory<<30) { // the system keeps a part of it
+			pick = g
+		}
+	}
+	out := &firstSteps{Machine: m, Demo: demo, Models: pick.Models}
+	for _, s := range []*starter{&out.Demo, &out.Models[0], &out.Models[1], &out.Models[2]} {
+		s.Fit = fit(s.Size, m)
+		read := s.Active
+		if read == 0 {
+			read = s.Size
+		}
+		s.Speed = efficiency * bandwidth / float64(read)
+	}
+	return out, nil
+}
+
+// measureBandwidth reads memory with some threads at once and returns the bytes per
+// second. Of each thread the best of many short pieces counts, so that other work of
+// the machine does not.
+func measureBandwidth(threads int) float64 {
+	const piece = 1 << 20 / 8
+	pieces := max(192/threads, 4) // together more than most processors cache
+	best := make([]time.Duration, threads)
+	sums := make([]uint64, threads)
+	var work sync.WaitGroup
+	for i := range threads {
+		work.Go(func() {
+			block := make([]uint64, pieces*piece)
+			for k := range block {
+				block[k] = uint64(k) // else every page is the same zero page
+			}
+			for at := 0; at < len(block); at += piece {
+				start := time.Now()
+				sums[i] += sum(block[at : at+piece])
+				if span := time.Since(start); best[i] == 0 || span < best[i] {
+					best[i] = span
+				}
+			}
+		})
+	}
+	work.Wait()
+	total := 0.0
+	for _, span := range best {
+		total += 8 * piece / max(span.Seconds(), 1e-6)
+	}
+	return total
+}
+
+// sum adds numbers up in four chains, so that memory is the limit.
+func sum(list []uint64) uint64 {
+	var a, b, c, d uint64
+	for ; len(list) >= 4; list = list[4:] {
+		a, b, c, d = a+list[0], b+list[1], c+list[2], d+list[3]
+	}
+	return a + b + c + d
+}

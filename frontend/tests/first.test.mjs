@@ -1,0 +1,65 @@
+// A person with an empty home: from the first screen to an answer, with a hub that is
+// played here.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { answered, drawn, faultsOfAccess, launch, leave, visit } from './browser.mjs';
+import { newHome, playHub, serve } from './server.mjs';
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+
+/** Looks of a view, each of which is free of faults of access and of sideways scroll. */
+export async function looks(page, name) {
+  for (const [scheme, width] of [['light', 1280], ['dark', 1280], ['dark', 420], ['light', 420]]) {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    await page.setViewportSize({ width, height: 820 });
+    await drawn(page);
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${name}-${width}-${scheme}.png` });
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} at ${width}`);
+    if (width === 1280) assert.deepEqual(await faultsOfAccess(page), [], `${name}, ${scheme}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 820 });
+}
+
+describe('a first start without a model', () => {
+  let server, hub;
+  before(async () => {
+    hub = await playHub();
+    server = await serve(newHome(false, 'predict = 20\n'), ['--hub-url', hub.url]);
+  });
+  after(async () => {
+    await server?.stop();
+    server?.remove();
+    hub?.close();
+  });
+
+  it('goes from what this computer can run to an answer on one screen', async () => {
+    const page = await visit(browser, server.url);
+    await page.getByText('Choose a model to get started').waitFor();
+    await page.getByText(/This computer has [\d.]+ [GT]iB of memory, \d+ processor threads?/).waitFor();
+    const cards = page.getByRole('list', { name: 'Recommended models' }).getByRole('listitem');
+    assert.equal(await cards.count(), 3);
+    for (const card of await cards.all()) assert.match(await card.innerText(), /Download\s+[\d.]+ GiB\s+Memory\s+\S[^\n]*\s+Context\s+[\d.]+[KMk] tokens\s+Speed\s+about [\d.]+ tokens\/s/);
+    await page.getByRole('group', { name: 'SmolLM2 135M' }).getByText('To try the app: fast, and often wrong.').waitFor();
+    assert.equal(hub.asked, 0, 'the hub is not asked before a person chooses');
+    await looks(page, 'first');
+
+    const best = cards.filter({ hasText: 'Recommended' });
+    hub.slow = true;
+    await best.getByRole('button', { name: /^Download/ }).click();
+    await best.getByText(/Downloading \d+% of 93.8 MiB/).waitFor();
+    await page.getByPlaceholder('Write your first message').waitFor();
+    await page.keyboard.type('What is a godwit?'); // the keyboard is in the message box
+    await page.keyboard.press('Enter');
+    await page.getByText('Will be sent when the model is ready.').waitFor();
+    await looks(page, 'first-coming');
+    hub.slow = false;
+    await page.locator('.said', { hasText: 'What is a godwit?' }).waitFor();
+    assert.notEqual(await answered(page), '');
+    await looks(page, 'first-answer');
+    await leave(page);
+  });
+});
