@@ -134,6 +134,7 @@ describe('the cache panel', () => {
       const skipped = page.locator('.facts div', { hasText: 'Sparse V skipped' }).locator('strong');
       await skipped.waitFor();
       assert.match(await skipped.innerText(), /^[\d.,]+ %$/);
+      await page.locator('summary', { hasText: 'Advanced' }).click();
       await page.getByRole('combobox', { name: 'Type of values' }).click();
       const list = page.getByRole('listbox', { name: 'Type of values' });
       for (const name of ['Safe', 'Balanced', 'Small', 'Experimental']) await list.getByRole('group', { name }).waitFor();

@@ -163,6 +163,7 @@ describe('how it looks', () => {
       };
       for (const view of Object.keys(views)) {
         await go(page, view);
+        if (view === '#/settings/kv') await page.locator('summary', { hasText: 'Advanced' }).click();
         if (shown[view]) {
           await page.getByRole(view === '#/settings/kv' ? 'combobox' : 'button', { name: shown[view][0] }).click();
           await shown[view][1].waitFor();
@@ -191,6 +192,27 @@ describe('how it looks', () => {
       assert.deepEqual(await faultsOfAccess(page), [], name);
       await page.unroute('**/app/state');
     }
+    await leave(page);
+  });
+
+  it('writes nothing below 13 px, and chats in 16', async () => {
+    const page = await visit(browser, server.url);
+    for (const view of Object.keys(views)) {
+      await go(page, view);
+      const small = await page.evaluate(() => {
+        const list = [];
+        const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (walk.nextNode()) {
+          const { parentElement: e, data } = walk.currentNode;
+          if (!data.trim() || !e.checkVisibility() || e.closest('.katex, .hidden-text, script, style')) continue;
+          if (Number.parseFloat(getComputedStyle(e).fontSize) < 12.9) list.push(`${getComputedStyle(e).fontSize} ${e.className}: ${data.trim().slice(0, 40)}`);
+        }
+        return list;
+      });
+      assert.deepEqual(small, [], view);
+    }
+    await go(page, '#/chat/1');
+    assert.equal(await page.locator('.said').first().evaluate((e) => getComputedStyle(e).fontSize), '16px');
     await leave(page);
   });
 

@@ -240,6 +240,7 @@ describe('the cache panel', () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     await page.locator('[role=radio][aria-checked=true]').press('ArrowRight'); // goes there and chooses nothing
     await page.waitForFunction(() => document.activeElement.matches('[role=radio][aria-checked=false]'));
+    await page.locator('summary', { hasText: 'Advanced' }).click();
     await pick(page, 'Type of keys', 'q8_0');
     await pick(page, 'Type of values', 'q4_0');
     await page.locator('figure[data-ready=true] canvas').waitFor();
@@ -261,6 +262,7 @@ describe('the cache panel', () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     await page.getByRole('button', { name: 'Load', exact: true }).click();
     await page.locator('.strip').waitFor();
+    assert.equal(await page.getByText('still uses its old settings').count(), 0, 'it was loaded with these');
     const active = async () => (await fetch(`${server.url}/api/kv?model=small`)).json();
     assert.equal((await active()).layers[0].k.active, 'q8_0');
     await pick(page, 'Type of keys', 'f16');
@@ -289,6 +291,21 @@ describe('the cache panel', () => {
     const rows = page.getByRole('region', { name: 'Measured on this model' }).locator('tbody tr');
     if (pairs.length > 0) await rows.nth(pairs.length - 1).waitFor(); // the page asks for them again
     assert.equal(await rows.count(), pairs.length);
+    await leave(page);
+  });
+
+  it('shows the presets by figures first, and what is for experts last and closed', async () => {
+    await server.api('POST', '/app/settings', { changes: { 'engine.kv_preset': 'quality', 'engine.cache_type_k': null, 'engine.cache_type_v': null } });
+    const page = await visit(browser, `${server.url}/#/settings/kv`);
+    const cards = page.getByRole('radio');
+    await cards.filter({ hasText: /Memory\s*[\d.]+ [KMG]iB/ }).nth(3).waitFor();
+    for (const card of await cards.all()) assert.match(await card.innerText(), /Memory\s+[\d.]+ [KMG]iB\s+Longest\s+[\d.]+[KMk]?\s+Loss\s+\S/);
+    assert.match(await cards.filter({ hasText: 'Recommended' }).innerText(), /^Quality/);
+    const verdict = await page.getByText(/^Quality: [\d,]+ tokens take/).innerText();
+    const memory = /Memory\s+(\S+ \S+)/.exec(await page.getByRole('radio', { checked: true }).innerText())[1];
+    assert.ok(verdict.includes(`take ${memory}`), `${verdict} beside ${memory}`);
+    assert.deepEqual(await page.locator('.settings .body h2').allInnerTexts(), ['KV cache', 'In use now', 'Memory and context', 'Measured on this model', 'Advanced']);
+    assert.equal(await page.getByRole('combobox', { name: 'Type of keys' }).isVisible(), false);
     await leave(page);
   });
 

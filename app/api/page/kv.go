@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 
@@ -156,6 +157,13 @@ type curve struct {
 	Most  int     `json:"most"`  // longest context that fits
 }
 
+// presetPlan is what a preset would take in place of the chosen pair.
+type presetPlan struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"` // size of the cache and the recurrent states
+	Most  int    `json:"most"`  // longest context that fits; 0: none, or not known
+}
+
 // outlook is what the panel draws.
 type outlook struct {
 	Plan    kv.Plan `json:"plan"`
@@ -163,8 +171,10 @@ type outlook struct {
 	Context int     `json:"context"` // the model's own
 	Lengths []int   `json:"lengths"` // up to the model's own or the planned one, the larger; the planned one among them
 	Curves  []curve `json:"curves"`  // the chosen pair first
-	Machine machine `json:"machine"`
-	Budget  int64   `json:"budget"` // bytes that cache and weights may take together; 0: unknown
+	// Presets are the figures of each preset at the planned context.
+	Presets []presetPlan `json:"presets"`
+	Machine machine      `json:"machine"`
+	Budget  int64        `json:"budget"` // bytes that cache and weights may take together; 0: unknown
 	// Warnings are the warnings in the log of a load.
 	Warnings []string `json:"warnings"`
 }
@@ -230,7 +240,35 @@ func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options) (*outlook
 		}
 		out.Curves = append(out.Curves, curve{Name: t.Name, K: t.Name, V: t.Name, Bytes: cacheAt(other, out.Lengths)})
 	}
-	return out, nil
+	out.Presets, err = presetPlans(m, chosen, free)
+	return out, err
+}
+
+// presetPlans are the figures of each preset with the options of a load.
+func presetPlans(m *engine.Model, chosen *engine.Prepared, free int64) ([]presetPlan, error) {
+	layers, err := m.Layers(m.Config().Context)
+	if err != nil {
+		return nil, err
+	}
+	set, list := chosen.Options, []presetPlan(nil)
+	for _, x := range kv.Presets() {
+		want, err := kv.PresetWant(x.Name, layers)
+		if err != nil {
+			return nil, err
+		}
+		alone := set
+		alone.Want = want
+		other, err := m.Prepare(alone, 0)
+		if err != nil {
+			return nil, err
+		}
+		q := presetPlan{Name: x.Name, Bytes: other.CacheAt(chosen.Context)}
+		if free > 0 {
+			q.Most = min(other.Largest(free), m.Config().Context)
+		}
+		list = append(list, q)
+	}
+	return list, nil
 }
 
 // cacheAt is the memory of a cache at each length.
@@ -243,13 +281,14 @@ func cacheAt(p *engine.Prepared, lengths []int) []int64 {
 }
 
 // lengths are the contexts that a curve is drawn at, from a page to the most, evenly
-// on a line from 0, and the one that is planned.
+// on a logarithmic axis, and the one that is planned.
 func lengths(most, planned int) []int {
-	const points = 33
+	const points = 49
 	list := []int{planned}
 	for i := range points {
-		n := most * i / (points - 1) / kv.PageCells * kv.PageCells
-		n = max(n, min(kv.PageCells, most))
+		share := float64(i) / (points - 1)
+		n := int(kv.PageCells*math.Pow(float64(most)/kv.PageCells, share)) / kv.PageCells * kv.PageCells
+		n = min(max(n, kv.PageCells), most)
 		if i == points-1 {
 			n = most
 		}

@@ -124,7 +124,9 @@ func (p *Page) standing(f *hub.Model) model {
 	switch st.State {
 	case pool.Loaded:
 		now, err := p.reload()
-		m.Stale = err == nil && !reflect.DeepEqual(st.Options, now)
+		used := st.Options
+		used.Prefixes, now.Prefixes = nil, nil // the store of what models have read is not a setting
+		m.Stale = err == nil && !reflect.DeepEqual(used, now)
 	case pool.Loading:
 		m.Progress = p.library.progress[f.Path]
 		if now := p.library.measuring[f.Path]; now != nil {

@@ -65,6 +65,7 @@ var wireTypes = []struct {
 	{"CachePreset", preset{}},
 	{"Machine", machine{}},
 	{"Curve", curve{}},
+	{"PresetPlan", presetPlan{}},
 	{"Outlook", outlook{}},
 	{"Measured", Measured{}},
 	{"Choice", Choice{}},

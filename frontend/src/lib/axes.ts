@@ -19,11 +19,9 @@ export function steps(top: number): number[] {
   return list;
 }
 
-/** Steps of an axis of tokens: powers of two between which there are two to eight lines. */
+/** Steps of a logarithmic axis of tokens: the powers of two up to the most, at most nine. */
 export function lengthSteps(most: number): number[] {
-  let step = 1024;
-  while (most / step > 8) step *= 2;
   const list: number[] = [];
-  for (let at = 0; at <= most; at += step) list.push(at);
+  for (let at = 1 << Math.floor(Math.log2(Math.max(most, 1))); at >= 64 && list.length < 9; at /= 2) list.unshift(at);
   return list;
 }

@@ -50,6 +50,7 @@ describe('the plot', () => {
       expect(list.length, String(top)).toBeLessThan(12);
     }
     for (const most of [512, 2048, 8192, 131072, 1 << 20]) expect(lengthSteps(most).length, String(most)).toBeLessThan(10);
+    expect(lengthSteps(40_960)).toEqual([128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768]);
   });
   it('names what bounds it', () => {
     const names = ['cpu', 'metal', 'cuda'].map((backend) => budgetName({ backend }));

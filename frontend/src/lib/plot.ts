@@ -23,7 +23,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
   const colour = colours(element);
   const { top, limit } = range(o);
   const longest = o.lengths.at(-1) ?? o.context;
-  const font = `12px ${getComputedStyle(element).fontFamily}`;
+  const font = `13px ${getComputedStyle(element).fontFamily}`;
   const axis = { stroke: colour('--muted'), grid: { stroke: colour('--line'), width: 1 }, ticks: { stroke: colour('--line'), size: 4 }, font };
   const lines = [
     { stroke: colour('--plot-1'), width: 2.5 },
@@ -37,16 +37,17 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     pxAlign: 0,
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     legend: { show: false },
-    scales: { x: { time: false, range: [0, longest] }, y: { range: [0, top] } },
+    scales: { x: { time: false, distr: 3, log: 2, range: [Math.min(o.lengths[0] ?? 1, longest / 2), longest] }, y: { range: [0, top] } },
     axes: [
-      { ...axis, size: 34, splits: () => lengthSteps(longest), values: (_, list) => list.map((n) => (n === 0 ? '0' : tokens(n))) },
+      { ...axis, size: 34, splits: () => lengthSteps(longest), values: (_, list) => list.map((n) => tokens(n)) },
       { ...axis, size: 72, splits: () => steps(top), values: (_, list) => list.map((n) => (n === 0 ? '0' : bytes(n))) },
     ],
     series: [{}, ...o.curves.map((c, i) => ({ label: c.name, ...lines[i % lines.length], fill: i === 0 ? `color-mix(in srgb, ${colour('--plot-1')} 9%, transparent)` : undefined, points: { show: false } }))],
     hooks: {
       draw: [
         (u) => {
-          if (limit) rule(u, 'y', o.budget, colour('--bad'), budgetName(o.machine), font);
+          if (limit) band(u, o.budget, colour('--bad'), budgetName(o.machine), font);
+          names(u, o, lines.map((line) => line.stroke), font);
           if (marks.context > 0 && marks.context <= longest) rule(u, 'x', marks.context, colour('--text'), '', font);
           if (marks.most > 0 && marks.most < longest) rule(u, 'x', marks.most, colour('--good'), 'fits', font);
         },
@@ -62,6 +63,37 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     observer.disconnect();
     plot.destroy();
   };
+}
+
+/** Shades what is beyond a limit of memory. */
+function band(u: uPlot, limit: number, colour: string, text: string, font: string) {
+  const { ctx, bbox } = u;
+  const at = Math.max(bbox.top, u.valToPos(limit, 'y', true));
+  ctx.save();
+  ctx.globalAlpha = 0.13;
+  ctx.fillStyle = colour;
+  ctx.fillRect(bbox.left, bbox.top, bbox.width, at - bbox.top);
+  ctx.restore();
+  rule(u, 'y', limit, colour, `beyond ${text}`, font);
+}
+
+/** Writes the name of each line at its right end, one below the other where lines meet. */
+function names(u: uPlot, o: Outlook, colours: string[], font: string) {
+  const { ctx, bbox } = u;
+  const size = 13 * devicePixelRatio;
+  const list = o.curves.map((c, i) => ({ text: i === 0 ? `${c.k} / ${c.v}` : c.name, colour: colours[i] ?? '', at: u.valToPos((c.bytes.at(-1) ?? 0) + o.weights, 'y', true) - 0.4 * size }));
+  list.sort((a, b) => b.at - a.at);
+  ctx.save();
+  ctx.font = font.replace(/^\d+px/, `${size}px`);
+  ctx.textAlign = 'right';
+  let last = Infinity;
+  for (const { text, colour, at } of list) {
+    const y = Math.max(bbox.top + size, Math.min(at, last - 1.1 * size, bbox.top + bbox.height - 0.4 * size));
+    ctx.fillStyle = colour;
+    ctx.fillText(text, bbox.left + bbox.width - 0.5 * size, y);
+    last = y;
+  }
+  ctx.restore();
 }
 
 function rule(u: uPlot, axis: 'x' | 'y', value: number, colour: string, text: string, font: string) {
@@ -82,7 +114,7 @@ function rule(u: uPlot, axis: 'x' | 'y', value: number, colour: string, text: st
   }
   ctx.stroke();
   if (text) {
-    ctx.font = font.replace('12px', `${11 * ratio}px`);
+    ctx.font = font.replace(/^\d+px/, `${13 * ratio}px`);
     if (axis === 'y') ctx.fillText(text, bbox.left + 8 * ratio, at - 5 * ratio);
     else ctx.fillText(text, at + 5 * ratio, bbox.top + 12 * ratio);
   }

@@ -451,6 +451,14 @@ export interface Curve {
   most: number;
 }
 
+export interface PresetPlan {
+  name: string;
+  /** size of the cache and the recurrent states */
+  bytes: number;
+  /** longest context that fits; 0: none, or not known */
+  most: number;
+}
+
 export interface Outlook {
   plan: Plan;
   /** with the working memory of a step */
@@ -461,6 +469,8 @@ export interface Outlook {
   lengths: number[];
   /** the chosen pair first */
   curves: Curve[];
+  /** Presets are the figures of each preset at the planned context. */
+  presets: PresetPlan[];
   machine: Machine;
   /** bytes that cache and weights may take together; 0: unknown */
   budget: number;
