@@ -3,6 +3,7 @@ package engine_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"godwit/engine"
@@ -141,6 +142,53 @@ func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	others()
 	r.ask(t, "from memory alone", long, 5, pages)
 	k.close(true)
+}
+
+// TestAlike: texts that part in their second page, or behind it, are kept beside
+// each other. With types that a conversation calibrates by itself they have other
+// bytes in the first page.
+func TestAlike(t *testing.T) {
+	seed := testSeed(t)
+	for i, m := range reuseModels(t) {
+		for j, want := range prefixTypes(t) {
+			if !testAll() && j < 2 && (i+j+int(seed))%40 != 0 || j == 2 && (i+int(seed))%8 != 0 {
+				continue
+			}
+			t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
+				alike(t, m, want, rand.New(rand.NewPCG(seed, uint64(i)<<8|uint64(j))))
+			})
+		}
+	}
+}
+
+func alike(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
+	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
+		Context: 1024, Cells: 1024, Parallel: 1, Want: want, NoCalibration: true, Threads: 1,
+	}}
+	r := &reuseRig{cold: openPath(t, k.path, k.o)}
+	text := func(n int) (list []llm.Token) {
+		for range n {
+			list = append(list, llm.Token(rng.IntN(r.cold.Config().Vocab)))
+		}
+		return list
+	}
+	first := text(2 * kv.PageCells)
+	var texts [][]llm.Token
+	for _, same := range []int{kv.PageCells, kv.PageCells + rng.IntN(kv.PageCells), 2*kv.PageCells - 1, 2 * kv.PageCells} {
+		texts = append(texts, slices.Concat(first[:same], text(260-same)))
+	}
+	for range 2 {
+		k.open()
+		r.warm = k.e
+		for i, x := range texts {
+			least := 0
+			if r.asked >= 260*len(texts) { // the second time
+				least = (len(x) - 1) / kv.PageCells * kv.PageCells
+			}
+			r.ask(t, "text "+strconv.Itoa(i), x, 8, least)
+		}
+		k.close(true)
+	}
 }
 
 // TestEdits: a chat that is edited in one of its messages is read again from the

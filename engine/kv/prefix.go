@@ -16,6 +16,11 @@ import (
 // whole page, the calibration that the conversation took of itself, and the
 // recurrent states. Models that need none of this continue at every page border
 // and have no points.
+//
+// The bytes of a piece follow from the text up to the end of its page, except
+// where a conversation calibrates itself: that takes more than the first page, so
+// texts that part in the second page have other bytes in the first. There the
+// first page is part of the points.
 
 // Kept is what somebody has of the beginning of a text.
 type Kept interface {
@@ -27,10 +32,21 @@ type Kept interface {
 // HasPoints reports whether a sequence is continued at points only.
 func (c *Cache) HasPoints() bool { return c.states.on() || c.hasExact() }
 
-// needed is the pages of a group that are read packed by rows from pos on, in a
-// sequence that has a point there: those from from to to-1.
+// firstPiece is the first page of a group that is a piece by itself.
+func (c *Cache) firstPiece(g int) int {
+	if c.exact[g].selfCalibrated {
+		return (SelfRows - 1) / PageCells // its end is behind the calibration
+	}
+	return 0
+}
+
+// IsPiece reports whether a page of a group is a piece by itself.
+func (c *Cache) IsPiece(g, page int) bool { return page >= c.firstPiece(g) }
+
+// needed is the pieces of a group that are read by rows from pos on, in a sequence
+// that has a point there: those of the pages from from to to-1.
 func (c *Cache) needed(g, pos int) (from, to int) {
-	return visible(pos, c.pools[g].window), c.tail(g, pos)
+	return max(visible(pos, c.pools[g].window), c.firstPiece(g)), c.tail(g, pos)
 }
 
 // tail is the first page whose rows a point at pos holds.
@@ -47,6 +63,7 @@ func (c *Cache) tail(g, pos int) int {
 func (c *Cache) Longest(k Kept, most int) int {
 	run := make([]int, len(c.pools)) // pages from the first that have the group
 	for g := range c.pools {
+		run[g] = c.firstPiece(g)
 		for c.pools[g].window == 0 && run[g] < k.Pages() && k.Has(run[g], g) {
 			run[g]++
 		}
@@ -118,7 +135,10 @@ func (c *Cache) continues(s *sequence, pos int) bool {
 // sequence mean.
 func (c *Cache) Identity() ([]byte, error) {
 	h := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
-	tempers, span := make([]Temper, len(c.layout.Layers)), 0
+	tempers, span, own := make([]Temper, len(c.layout.Layers)), 0, 0
+	for g := range c.pools {
+		own = max(own, c.firstPiece(g))
+	}
 	for i := range c.layout.Layers {
 		tempers[i] = c.layout.Layers[i].Temper
 		if c.layout.Layers[i].K.SelfCalibrated {
@@ -129,7 +149,8 @@ func (c *Cache) Identity() ([]byte, error) {
 		Header  *sessionHeader
 		Tempers []Temper
 		Span    int
-	}{h, tempers, span})
+		Own     int `json:",omitempty"` // first pages that are part of points
+	}{h, tempers, span, own})
 }
 
 // Windowed lists the groups that give pages back.
@@ -170,7 +191,7 @@ func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 				return err
 			}
 		}
-		if page > 0 || c.pools[g].window > 0 && c.HasPoints() {
+		if page > 0 || c.firstPiece(g) > 0 || c.pools[g].window > 0 && c.HasPoints() {
 			return nil
 		}
 		return c.walkPinned(seq, g, PageCells, i, s, x, row)
@@ -179,7 +200,7 @@ func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 
 // walkPinned visits the pinned rows of one side among the first n positions. They are
 // part of the first page. Where a point does not need that, in groups with a
-// window and near the beginning, they are part of the point.
+// window and near the beginning, or it is no piece, they are part of the point.
 func (c *Cache) walkPinned(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row pageRow) error {
 	if x.PinnedRow == 0 {
 		return nil
@@ -196,10 +217,16 @@ func (c *Cache) walkPinned(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row 
 func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 	for g := range c.pools {
 		tail, exact := c.tail(g, pos)*PageCells, pos
+		own := min(c.firstPiece(g)*PageCells, tail)
 		if p := &c.exact[g]; p.on() {
 			exact = p.window.FirstExact(pos) * PageCells
 		}
 		err := c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
+			for at := visible(pos, c.pools[g].window) * PageCells; at < own && x.RowBytes > 0; at++ {
+				if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, at)); err != nil {
+					return err
+				}
+			}
 			for at := tail; at < pos && x.RowBytes > 0 && !x.PackedByPage(); at++ {
 				if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, at)); err != nil {
 					return err
@@ -215,7 +242,7 @@ func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 					return err
 				}
 			}
-			if tail > 0 && c.pools[g].window == 0 {
+			if tail > 0 && c.firstPiece(g) == 0 && c.pools[g].window == 0 {
 				return nil
 			}
 			return c.walkPinned(seq, g, pos, i, s, x, row)
@@ -254,14 +281,15 @@ func (c *Cache) PageBytes(g, page int) (n int) {
 	return n
 }
 
-// PageData returns a whole page of a sequence in a group; nil where its rows are
-// not there, not packed yet, or not those of a prompt read from its beginning.
+// PageData returns a whole page of a sequence in a group; nil where it is no piece,
+// or its rows are not there, not packed yet, or not those of a prompt read from its
+// beginning.
 func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
 	s, err := c.seq(seq)
 	if err != nil {
 		return nil, err
 	}
-	if (page+1)*PageCells > s.len || s.moved || s.tables[g][page] < 0 {
+	if !c.IsPiece(g, page) || (page+1)*PageCells > s.len || s.moved || s.tables[g][page] < 0 {
 		return nil, nil
 	}
 	if p := &c.exact[g]; p.packedByPage && s.exact[g][page] >= 0 && int(p.packed[s.tables[g][page]]) < p.steps {

@@ -305,7 +305,11 @@ func (s *Store) read(n *node, part int) (data []byte, disk bool, err error) {
 		return data, false, nil
 	}
 	s.mu.Unlock()
-	if data, err = s.readDisk(b); err != nil {
+	data, err = s.readDisk(b)
+	if errors.Is(err, ErrGone) || errors.Is(err, os.ErrClosed) {
+		return nil, true, ErrGone // it was given up meanwhile
+	}
+	if err != nil {
 		s.mu.Lock()
 		s.lose(b)
 		s.mu.Unlock()

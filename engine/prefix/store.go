@@ -426,8 +426,8 @@ func (s *Store) prune(n *node) {
 			n.parts[i] = nil
 		}
 	}
-	for n != nil && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
-		delete(s.nodes, n.key)
+	for s.nodes[n.key] == n && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
+		delete(s.nodes, n.key) // once: its parent counts it
 		p := s.nodes[n.parent]
 		if p == nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,8 @@ type fake struct {
 	strict bool                  // cells hold their position, which is checked
 	delay  time.Duration         // delay of a step
 	rotary []kv.Rotary           // keys are turned vectors; nil: they hold token and position
+
+	reads atomic.Int64 // rows that were read back
 
 	pages, exact []int32 // tables of the last batch's first span in group 0
 
@@ -138,6 +141,7 @@ func (f *fake) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 }
 
 func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+	f.reads.Add(1)
 	copy(dst, f.row(layer, s, tier, cell))
 	return nil
 }

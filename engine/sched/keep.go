@@ -23,6 +23,7 @@ type chain struct {
 	keys  []prefix.Key // keys of the whole pages of its tokens, as far as they were needed
 	pages int          // the first ones, of which the store had all parts
 	dirty bool         // the slot has something that may not be in the store
+	full  bool         // the store has refused a piece
 }
 
 // cut forgets the keys behind n tokens.
@@ -77,12 +78,14 @@ func (s *Sched) flush(i int) {
 }
 
 // keepPiece copies the next piece of a slot that the store does not have. It
-// reports false if the store has all.
+// reports false if the store has all, or refuses a piece: what follows would be
+// copied in vain.
 func (s *Sched) keepPiece(i int) bool {
 	sl := &s.slots[i]
 	c, n := &sl.chain, sl.extent()
 	s.fillKeys(sl, n)
-	for page := c.pages; page < n/kv.PageCells; page++ {
+	c.full = false
+	for page := c.pages; page < n/kv.PageCells && !c.full; page++ {
 		put, all := s.keepPage(sl, page)
 		if all && page == c.pages {
 			c.pages++
@@ -92,6 +95,9 @@ func (s *Sched) keepPiece(i int) bool {
 		}
 	}
 	for _, pos := range s.continues(sl, n) {
+		if c.full {
+			return false
+		}
 		if s.keepWindows(sl, pos) || s.keepPoint(sl, pos) {
 			return true
 		}
@@ -131,7 +137,7 @@ func (s *Sched) keepPage(sl *slot, page int) (put, all bool) {
 	all = true
 	key := sl.chain.keys[page]
 	for g := range s.cache.Layout().Groups {
-		if s.cache.Layout().Groups[g].Window > 0 || s.o.Prefixes.Has(key, g) {
+		if s.cache.Layout().Groups[g].Window > 0 || !s.cache.IsPiece(g, page) || s.o.Prefixes.Has(key, g) {
 			continue
 		}
 		if s.keepPart(sl, page, g) {
@@ -158,7 +164,8 @@ func (s *Sched) put(sl *slot, page, part int, data []byte) bool {
 	s.o.Prefixes.Put(prefix.Record{
 		Key: key, Parent: sl.chain.parent(page), Before: page, Tokens: sl.page(page), Part: part, Data: data,
 	})
-	return s.o.Prefixes.Has(key, part)
+	sl.chain.full = !s.o.Prefixes.Has(key, part)
+	return !sl.chain.full
 }
 
 // continues lists the positions, up to n, at which the text of a slot may be
@@ -185,6 +192,9 @@ func (s *Sched) keepWindows(sl *slot, pos int) bool {
 		for page := from; page < to; page++ {
 			if !s.o.Prefixes.Has(sl.chain.keys[page], g) && s.keepPart(sl, page, g) {
 				return true
+			}
+			if sl.chain.full {
+				return false
 			}
 		}
 	}

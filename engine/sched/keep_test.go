@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"godwit/engine/kv"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
 	"godwit/engine/sched"
@@ -235,6 +236,20 @@ func TestKeptAtRandom(t *testing.T) {
 		s.Close()
 		if err := store.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A store without room costs a piece a page, not the whole text again and again.
+func TestFullStore(t *testing.T) {
+	for _, window := range []int{0, 100} {
+		s, f := newTiny(t, tiny{cells: 8192, seqs: 1, context: 8192, rows: 512, window: window, kept: memoryStore(t, 100_000)})
+		var c talk
+		c.say(t, s, 1, 1500, 400, window)
+		pages := int64(len(c.tokens)/kv.PageCells + 1)
+		rows := int64(2 * 2 * kv.PageCells) // two layers, keys and values
+		if n := f.reads.Load(); n > 3*pages*rows {
+			t.Errorf("window %d: %d rows copied for %d pages of %d", window, n, pages, rows)
 		}
 	}
 }

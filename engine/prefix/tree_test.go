@@ -1,0 +1,100 @@
+package prefix
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"godwit/engine/llm"
+)
+
+// tree compares what a store counts with what it holds.
+func tree(s *Store) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kids, in := map[Key]int{}, map[Key][2]int{}
+	var bytes [2]int64
+	for key, n := range s.nodes {
+		var held [2]int64
+		for _, b := range n.parts {
+			if b != nil && b.in {
+				held[memory] += int64(b.size) + overhead
+			}
+			if b != nil && b.chunk != nil {
+				held[onDisk] += int64(b.size) + overhead
+			}
+		}
+		if n.key != key || n.in[memory].bytes != held[memory] || n.in[onDisk].bytes != held[onDisk] {
+			return fmt.Errorf("node %x holds %d bytes and counts %d and %d", key[:4], held, n.in[memory].bytes, n.in[onDisk].bytes)
+		}
+		kids[n.parent]++
+		of := in[n.parent]
+		for t := range of {
+			bytes[t] += held[t]
+			if held[t] > 0 {
+				of[t]++
+			}
+		}
+		in[n.parent] = of
+	}
+	for key, n := range s.nodes {
+		if of := in[key]; n.kids != kids[key] || n.in[memory].kids != of[memory] || n.in[onDisk].kids != of[onDisk] {
+			return fmt.Errorf("%d, %d and %d nodes hang on node %x, which counts %d, %d and %d",
+				kids[key], of[memory], of[onDisk], key[:4], n.kids, n.in[memory].kids, n.in[onDisk].kids)
+		}
+		if n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
+			return fmt.Errorf("node %x is empty and nothing hangs on it", key[:4])
+		}
+		if n.before > 0 && s.nodes[n.parent] == nil {
+			return fmt.Errorf("node %x hangs on nothing", key[:4])
+		}
+	}
+	if bytes != [2]int64{s.mem.bytes, s.held.bytes} {
+		return fmt.Errorf("%d bytes are there, %d and %d are counted", bytes, s.mem.bytes, s.held.bytes)
+	}
+	return nil
+}
+
+// A store counts right what hangs on what and how many bytes it holds, whatever is
+// kept, thinned, forgotten and given up.
+func TestTree(t *testing.T) {
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		dir, disk := "", int64(0)
+		if seed%2 > 0 {
+			dir, disk = t.TempDir(), 2<<20
+		}
+		s, _ := open(t, dir, disk, []int64{60_000, 400_000, 8 << 20}[rng.IntN(3)])
+		root := s.Root([]byte("model"))
+		texts := [][]llm.Token{text(seed, 40*PageTokens)}
+		for i := range 150 {
+			base := texts[rng.IntN(len(texts))]
+			tokens := append(slices.Clone(base[:rng.IntN(len(base)+1)]), text(seed<<20|uint64(i), rng.IntN(6*PageTokens))...)
+			texts = append(texts, tokens)
+			keep(s, root, tokens, 300)
+			switch rng.IntN(8) {
+			case 0:
+				var keys []Key
+				for at := root; len(keys) < len(tokens)/PageTokens; at = keys[len(keys)-1] {
+					keys = append(keys, s.Next(at, tokens[len(keys)*PageTokens:(len(keys)+1)*PageTokens]))
+				}
+				s.Forget(keys)
+			case 1:
+				m := s.Match(root, tokens)
+				m.Use(rng.IntN(len(tokens) + 1))
+			case 2:
+				s.Sync()
+			}
+			if err := tree(s); err != nil {
+				t.Fatalf("seed %d, after %d texts: %v", seed, i+1, err)
+			}
+		}
+		if err := s.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tree(s); err != nil || len(s.nodes) > 0 {
+			t.Fatalf("seed %d, cleared: %d nodes, %v", seed, len(s.nodes), err)
+		}
+	}
+}
