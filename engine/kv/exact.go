@@ -1,6 +1,10 @@
 package kv
 
-import "godwit/engine/llm"
+import (
+	"slices"
+
+	"godwit/engine/llm"
+)
 
 // The exact form of pages: every sequence has a second table, with the exact
 // page of each of its pages or -1. It keeps those of the newest positions and
@@ -300,7 +304,8 @@ func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
 }
 
 // packs adds the full pages of a span that are not packed yet. Packing is
-// spread over the steps until the first row reads the page packed.
+// spread over the steps until the first row reads the page packed. Spans of forks
+// share pages: one is packed Now if any of them needs that.
 func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []llm.Pack {
 	if !p.packedByPage {
 		return dst
@@ -317,14 +322,16 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 		if after >= p.window.Newest-1 { // the last run in which it is exact
 			to = p.steps
 		}
+		now := after >= p.window.Newest || after < sp.Rows
+		p.packed[table[i]] = int32(max(from, to))
+		if k := slices.IndexFunc(dst, func(x llm.Pack) bool { return x.Page == table[i] }); k >= 0 {
+			dst[k].To, dst[k].Now = max(dst[k].To, to), dst[k].Now || now
+			continue
+		}
 		if to <= from {
 			continue
 		}
-		p.packed[table[i]] = int32(to)
-		dst = append(dst, llm.Pack{
-			Seq: sp.Seq, Page: table[i], Exact: exact[i], From: from, To: to, Of: p.steps,
-			Now: after >= p.window.Newest || after < sp.Rows,
-		})
+		dst = append(dst, llm.Pack{Seq: sp.Seq, Page: table[i], Exact: exact[i], From: from, To: to, Of: p.steps, Now: now})
 	}
 	return dst
 }

@@ -290,6 +290,57 @@ func TestPackSteps(t *testing.T) {
 	}
 }
 
+// A page that forks share is packed once in a batch, and before attention where rows
+// of one of them read it packed.
+func TestPackShared(t *testing.T) {
+	l, err := Resolve(Want{byPage, byPage}, model(2, 2, 2, 32), exact(Settings{Cells: 2048, Seqs: 2, UBatch: 128}, 64, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range [][]llm.Seq{{0, 1}, {1, 0}} {
+		c, err := New(&l, Options{Copier: newMemory(&l)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Keep(0, 320); err != nil {
+			t.Fatal(err)
+		}
+		b := llm.Batch{Spans: []llm.Span{{Rows: 64}}}
+		for b.Spans[0].Len < 320 {
+			if err := c.Extend(0, 64); err != nil {
+				t.Fatal(err)
+			}
+			b.Spans[0].Len += 64
+			c.Fill(&b)
+		}
+		if n, err := c.Fork(1, 0, 320); err != nil || n != 320 {
+			t.Fatal(n, err)
+		}
+		rows := []int{96, 3} // the first reads the last shared page packed, the second does not
+		b.Spans = b.Spans[:0]
+		for _, seq := range order {
+			if err := c.Extend(seq, rows[seq]); err != nil {
+				t.Fatal(err)
+			}
+			b.Spans = append(b.Spans, llm.Span{Seq: seq, Rows: rows[seq], Len: 320 + rows[seq]})
+		}
+		c.Fill(&b)
+		shared := c.seqs[0].tables[0][4]
+		n := 0
+		for _, p := range b.Packs[0] {
+			if p.Page == shared {
+				n++
+				if !p.Now || p.From != 0 || p.To != p.Of {
+					t.Errorf("order %v: %+v", order, p)
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("order %v: packed %d times", order, n)
+		}
+	}
+}
+
 // What the layout says of the exact tier.
 func TestWindowLayout(t *testing.T) {
 	layers := model(2, 4, 2, 64)

@@ -200,7 +200,7 @@ func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 
 // walkPinned visits the pinned rows of one side among the first n positions. They are
 // part of the first page. Where a point does not need that, in groups with a
-// window and near the beginning, or it is no piece, they are part of the point.
+// window and near the beginning, or it is not a piece, they are part of the point.
 func (c *Cache) walkPinned(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row pageRow) error {
 	if x.PinnedRow == 0 {
 		return nil
@@ -281,7 +281,7 @@ func (c *Cache) PageBytes(g, page int) (n int) {
 	return n
 }
 
-// PageData returns a whole page of a sequence in a group; nil where it is no piece,
+// PageData returns a whole page of a sequence in a group; nil where it is not a piece,
 // or its rows are not there, not packed yet, or not those of a prompt read from its
 // beginning.
 func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
