@@ -14,10 +14,10 @@ import (
 // BenchTest is what [Engine.Bench] times: reading Prompt tokens, or generating
 // Gen tokens one by one if Prompt is 0.
 type BenchTest struct {
-	Depth     int // tokens that are there before
+	Depth     int // tokens already in the context
 	Prompt    int
 	Gen       int
-	Sequences int  // at once; 0: one
+	Sequences int  // simultaneous sequences; 0: one
 	Synthetic bool // all but the first 512 tokens of the depth are copies of cells
 }
 
@@ -68,7 +68,7 @@ func (e *Engine) benchTokens(n int, seed uint32) []llm.Token {
 	return tokens
 }
 
-// fill puts tokens into a slot, those that it has already excepted.
+// fill reads tokens into a slot and skips those that the slot holds already.
 func (e *Engine) fill(ctx context.Context, slot int, tokens []llm.Token, synthetic bool) error {
 	if !synthetic || len(tokens) <= synthesised {
 		return e.wait(ctx, sched.Job{Prompt: tokens, Slot: slot})

@@ -23,7 +23,7 @@ type Chat struct {
 	// which is called once.
 	ToolChoice string
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
-	Thinking   *bool           // whether a model that can think first does; nil: as its template says
+	Thinking   *bool           // reasoning before the answer; nil: the template decides
 	Continue   bool            // continue the last message instead of starting a new one
 	Template   string          // Jinja source in place of the model's own; empty: none
 	RawParts   bool            // leave reasoning and tool calls in the text
@@ -59,7 +59,7 @@ func (m *Model) newTemplate() (*chat.Template, error) {
 	return c, nil
 }
 
-// templateOptions is what templates are given of the model.
+// templateOptions returns what a template needs from the model.
 func (m *Model) templateOptions() (chat.Options, error) {
 	t, err := m.Tokenizer()
 	if err != nil {
@@ -85,8 +85,8 @@ func (m *Model) source(key string) (string, error) {
 	return s, nil
 }
 
-// ChatTemplate is the source of the template in use, and a line that says so
-// where it is not the model's own.
+// ChatTemplate returns the source of the template in use, and a notice if it is not the
+// model's own.
 func (m *Model) ChatTemplate() (source, notice string) {
 	t, err := m.template()
 	if err != nil {
@@ -156,12 +156,12 @@ func decode[T jinja.Value](name string, raw json.RawMessage, dst *T) error {
 	return nil
 }
 
-// named reports whether one function has to be called, which is once.
+// named reports whether the answer must be one call of a given function.
 func (c *Chat) named() bool {
 	return !slices.Contains([]string{"", "auto", "none", "required"}, c.ToolChoice)
 }
 
-// parts is the splitter of a conversation: content, reasoning and tool calls.
+// parts splits an answer into content, reasoning and tool calls.
 type parts struct{ p *chat.Parser }
 
 // marked reports whether the model writes reasoning or calls between control

@@ -27,9 +27,9 @@ var ErrEncoder = errors.New("this is an encoder-decoder model: its encoder needs
 // them are in memory at once.
 const embeddingContext = 2048
 
-// Embed returns the pooled hidden state of a text, Config().Embd values, not
-// normalised: by the model's own kind of pooling, or the mean over all tokens
-// for models that have none. A text longer than the context is an error.
+// Embed returns the pooled hidden state of a text: Config().Embd values, not
+// normalised. It pools as the model prescribes, by default with the mean over all
+// tokens. A text longer than the context is an error.
 func (e *Engine) Embed(ctx context.Context, tokens []llm.Token) ([]float32, error) {
 	if len(tokens) == 0 {
 		return nil, errors.New("the text is empty")
@@ -55,12 +55,12 @@ func (e *Engine) Embed(ctx context.Context, tokens []llm.Token) ([]float32, erro
 	return e.embed.run(ctx, e.sched, e.Config().Pooling, tokens)
 }
 
-// embedder turns one text at a time into a row. Programs of embedding models
-// do that by themselves; others get a second program over the same weights,
-// with cells of its own.
+// embedder turns one text at a time into a row. An embedding model uses the engine's
+// program; any other model gets a second program over the same weights, with its own
+// cells.
 type embedder struct {
 	mu    sync.Mutex
-	own   bool // prog is not the engine's
+	own   bool // prog is the second program
 	claim *claim
 	prog  backend.Program
 	cache *kv.Cache
@@ -92,7 +92,7 @@ func (m *embedder) set(prog backend.Program, cache *kv.Cache, rows, width int) {
 	m.batch.Logits = make([]float32, width)
 }
 
-// run feeds a text in chunks and puts their rows together.
+// run feeds a text in chunks and combines their rows.
 func (m *embedder) run(ctx context.Context, s *sched.Sched, kind graph.PoolKind, tokens []llm.Token) (out []float32, err error) {
 	for at := 0; at < len(tokens) && err == nil; at += m.rows {
 		part := tokens[at:min(at+m.rows, len(tokens))]
@@ -139,7 +139,7 @@ func (m *embedder) chunk(ctx context.Context, tokens []llm.Token, at int) error 
 	return m.prog.Run(ctx, b)
 }
 
-// close frees a program of its own.
+// close frees the second program, if there is one.
 func (m *embedder) close() error {
 	if !m.own {
 		return nil

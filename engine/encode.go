@@ -13,11 +13,11 @@ import (
 	"godwit/engine/model"
 )
 
-// maxEncoded bounds the text of an encoder: its keys and values are numbers of the
+// maxEncoded bounds an encoder's text, because its keys and values are constants in the
 // decoder's plan.
 const maxEncoded = 1 << 14
 
-// encode has the encoder of an encoder-decoder model read its text, on the CPU.
+// encode runs the encoder of an encoder-decoder model over its text, on the CPU.
 func (x *opened) encode(ctx context.Context, o Options) error {
 	enc, ok := x.model.model.(model.TwoTexts)
 	if len(o.EncoderTokens) == 0 {

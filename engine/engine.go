@@ -36,7 +36,7 @@ const (
 	DefaultUBatch   = 512
 	DefaultParallel = 8
 	DefaultMaxStep  = 150 * time.Millisecond
-	// MinContext is what a context is never cut below for lack of memory.
+	// MinContext is the shortest context to which lack of memory may cut an open one.
 	MinContext = 4096
 	// outputs is how many rows of a batch can have logits.
 	outputs = 32
@@ -58,7 +58,7 @@ type Options struct {
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits
-	AtLeast  int // tokens that a context chosen here has to hold
+	AtLeast  int // minimum where Context is 0
 	Cells    int // cells that all sequences share; 0: Context
 	Parallel int // sequences, 0: 8
 	UBatch   int // rows of a batch, 0: 512
@@ -66,21 +66,21 @@ type Options struct {
 	// smaller chunks meanwhile. 0: DefaultMaxStep; negative: no limit.
 	MaxStep time.Duration
 
-	Want   kv.Want     // nil types: what Preset says, f16 without one
-	Preset string      // a name of kv.Presets; empty: off
+	Want   kv.Want     // nil types: from Preset, else f16
+	Preset string      // name in kv.Presets; empty: off
 	KV     kv.Settings // policies; Cells, Seqs and UBatch are filled in
-	// Calibrations is the folder where calibrations of models are kept, for cache
-	// types that want one; empty: none is kept. A missing one is measured on
-	// load, unless NoCalibration says to take types that do without.
+	// Calibrations is the folder of saved calibrations, for cache types that need one;
+	// empty: nothing is saved. A missing calibration is measured at load, unless
+	// NoCalibration selects types that do not need one.
 	Calibrations  string
 	NoCalibration bool
-	// CalibrateLater loads without a calibration that is missing; [CalibrateFile]
-	// measures it for the next load. Strict types that need one wait for it.
+	// CalibrateLater loads without a missing calibration; [CalibrateFile] measures it for
+	// the next load. Strict types that need one are still measured at load.
 	CalibrateLater bool
 	SparseV        float32 // V of cells with a smaller weight is skipped; 0: off
 
-	// Hidden computes the rows behind the last norm instead of logits; EachLogits and Logits
-	// then give those, and nothing can be generated.
+	// Hidden makes EachLogits and Logits return the rows after the last norm instead of
+	// logits. Such an engine cannot generate.
 	Hidden bool
 	// EncoderTokens is the text that the encoder of an encoder-decoder model reads.
 	EncoderTokens []llm.Token
@@ -92,7 +92,7 @@ type Options struct {
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
-	// ChatTemplates stand in for models' own.
+	// ChatTemplates replace the templates in model files.
 	ChatTemplates []ChatTemplate
 
 	LoRA []LoRA // adapters of the model, applied together
@@ -102,22 +102,22 @@ type Options struct {
 	ImageCache  int64       // bytes for the rows of pictures; 0: DefaultImageCache
 
 	Log *slog.Logger // nil: none
-	// Memory counts what the models of this process have reserved; nil: only what
-	// the device says is free counts.
+	// Memory counts what the models of this process have reserved; nil: the free memory
+	// that the device reports is all available.
 	Memory *Memory
 	// Progress is called with the share loaded, from 0 to 1; an error cancels.
 	Progress func(share float64) error
 	// Measuring receives the progress of a calibration before loading, from 0 to 1; an
 	// error cancels. Where it is nil, Progress receives it as 0 to 0.5.
 	Measuring func(share float64) error
-	// Prefixes keeps what conversations have read, for all models of a process
-	// and for later ones; nil: only what the slots hold is reused.
+	// Prefixes stores what conversations have read, for every model of this process and of
+	// later ones; nil: only the contents of slots are reused.
 	Prefixes *prefix.Store
 	// Observe is called after every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)
-	// Replay returns the tokens of an answer in place of sampled ones, for tests
-	// of what surrounds a model. The model computes every step all the same. An
-	// answer ends with the list, and nil samples as usual. No flag sets it.
+	// Replay returns the tokens of an answer in place of sampled ones, so that tests can
+	// script a model. Every step is still computed, and the answer ends with the list. A
+	// nil list samples as usual. No flag sets Replay.
 	Replay func(ctx context.Context, prompt []llm.Token) []llm.Token
 }
 
@@ -133,10 +133,10 @@ type Engine struct {
 	embed    embedder
 	pictures *pictures // nil: text only
 	log      *slog.Logger
-	warned   bool // scales were saturated; only the scheduler's goroutine reads it
+	warned   bool // saturated scales were logged; only the scheduler's goroutine reads it
 	once     sync.Once
 	closed   error
-	// grammarTokens is the vocabulary as grammars need it, made at first use.
+	// grammarTokens is the vocabulary in the form that grammars use, made at first use.
 	grammarTokens func() (*grammar.Tokens, error)
 }
 
@@ -155,7 +155,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	return open(ctx, path, onCPU)
 }
 
-// deviceError is why a device other than the CPU does not run a model.
+// deviceError is the reason why a device other than the CPU cannot run a model.
 type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }
@@ -168,8 +168,8 @@ func otherDevice(o Options, err error) error {
 	return &deviceError{err}
 }
 
-// unableDevice is otherDevice for an error before the device was asked, which may
-// as well be about the options.
+// unableDevice is otherDevice for an error from before the device was used. Such an
+// error may be about the options instead.
 func unableDevice(o Options, err error) error {
 	if errors.Is(err, ErrMemory) || errors.Is(err, backend.ErrUnsupported) {
 		return otherDevice(o, err)
@@ -214,8 +214,8 @@ type opened struct {
 	log     *slog.Logger
 }
 
-// openParts opens the model with its adapters, and the device: one that is not
-// there refuses before anything is measured.
+// openParts opens the model with its adapters, and the device, so that a missing device
+// is an error before anything is measured.
 func openParts(path string, o Options) (*opened, error) {
 	read := gguf.Open
 	if o.NoMMap {
@@ -323,7 +323,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	}
 	identity, err := p.identity(c.cache, x.backend.Info())
 	if err != nil {
-		x.log.Warn("prefixes are not kept", "err", err)
+		x.log.Warn("prefixes not stored", "err", err)
 	}
 	o := sched.Options{
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
@@ -335,7 +335,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 		o.Reused = func(r sched.Reuse) {
 			x.log.Debug("prompt reuse", "tokens", r.Prompt, "cached", r.Cached, "disk", r.FromDisk, "why", r.Why())
 		}
-		o.Unkept = func(err error) { x.log.Warn("a prefix was not kept", "err", err) }
+		o.Unkept = func(err error) { x.log.Warn("prefix not stored", "err", err) }
 	}
 	e.sched = sched.New(c.prog, c.cache, o)
 	x.log.Info("model loaded", "model", m.Config().Name, "arch", m.Config().Arch, "device", x.backend.Info().Detail,
@@ -343,7 +343,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	return e
 }
 
-// noticed is words that logs what the vocabulary has to say about itself.
+// noticed wraps words: the first call also logs the vocabulary's notices.
 func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func() (*tokenizer.Tokenizer, error) {
 	return sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
 		t, err := words()
@@ -356,7 +356,7 @@ func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func(
 	})
 }
 
-// device opens the device, or two where it runs only the last layers.
+// device opens the device, and the CPU beside it if the device runs only the last layers.
 func (m *Model) device(o Options) (backend.Backend, error) {
 	host := cpu.Driver{}
 	if !onDevice(o) {
@@ -374,8 +374,7 @@ func (m *Model) device(o Options) (backend.Backend, error) {
 	return split.New(first, b, onHost), nil
 }
 
-// hostLayers is the number of layers, the first ones, that the CPU runs whatever
-// device the options name.
+// hostLayers is the number of leading layers that always run on the CPU.
 func (m *Model) hostLayers(o Options) int {
 	if o.GPULayers == nil {
 		return 0
@@ -400,7 +399,7 @@ func (e *Engine) Model() *Model { return e.model }
 // Config is what the architecture read.
 func (e *Engine) Config() *model.Config { return e.model.Config() }
 
-// Context is the most tokens a sequence may hold.
+// Context is the largest number of tokens in a sequence.
 func (e *Engine) Context() int { return e.p.Context }
 
 // KV is the layout of the cache in use.
@@ -412,9 +411,9 @@ func (e *Engine) Device() backend.Info { return e.backend.Info() }
 // Free is the memory that another load can take on the device; 0: unknown.
 func (e *Engine) Free() int64 { return e.p.Options.Memory.Free(e.Device(), "") }
 
-// EachLogits calls f with the logits of every wanted position, in order. The
-// row is f's only until it returns; f runs on the device's goroutine. The
-// prompt is computed afresh; with step it is fed one token at a time.
+// EachLogits calls f with the logits of every wanted position, in order. f runs on the
+// device's goroutine and must not keep the row after it returns. The prompt is computed
+// afresh; with step it is fed one token at a time.
 func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(pos int) bool, step bool, f func(pos int, row []float32) error) error {
 	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err
@@ -428,8 +427,8 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
 
-// EachStep reads the first tokens as a prompt, feeds the others one at a time,
-// and calls f with the logits of each of these, as [Engine.EachLogits] does.
+// EachStep reads the first tokens as a prompt and feeds the others one at a time. It
+// calls f with the logits of each of the others, as [Engine.EachLogits] does.
 func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f func(pos int, row []float32) error) error {
 	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err
@@ -439,7 +438,7 @@ func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f
 	}
 	j := sched.Job{Prompt: tokens, Fresh: true, OneByOne: true, Want: func(p int) bool { return p >= prompt }, Row: f}
 	if prompt > 0 {
-		// The steps take these cells over, all whole pages of them.
+		// The steps reuse these cells, as far as they are whole pages.
 		if err := e.wait(ctx, sched.Job{Prompt: tokens[:prompt], Fresh: true, Want: func(int) bool { return false }, Row: f}); err != nil {
 			return err
 		}
@@ -472,7 +471,7 @@ func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
 	return e.sched.Submit(ctx, jobs...)
 }
 
-// named adds the model's file to an error about its weights or its numbers.
+// named adds the path of the model to an error about its weights or NaN results.
 func (m *Model) named(err error) error {
 	var odd *NotNumbers
 	switch {

@@ -12,12 +12,12 @@ import (
 // formRule is the name of the form's rule in the grammar of an answer.
 const formRule = "form"
 
-// constraint returns the grammar of a whole answer, nil for none. form is what
-// the text has to look like, nil for any; with one there is a single call.
+// constraint returns the grammar of a whole answer, or nil if nothing constrains it. form
+// is the grammar of the text, nil for free text; with a form, at most one call is allowed.
 //
-// A call that is demanded is all there is. A JSON form leaves the choice of a
-// call where tools are on offer. What a person wrote in GBNF holds to the letter.
-// Both begin where the thinking ends that the prompt has opened.
+// A required call is the whole answer. With a JSON form and tools, the model may call a
+// tool instead. A GBNF grammar from the user applies literally. Where the prompt opens the
+// reasoning, the grammar starts after it.
 func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.Grammar, one bool, v *verifier) (*grammar.Grammar, error) {
 	forced := c.ToolChoice == "required" || c.named()
 	o := chat.GrammarOptions{Parallel: !one}
@@ -46,8 +46,8 @@ func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.
 	return compose(rules, t, o.Form, form, v)
 }
 
-// compose builds the grammar of rules for a vocabulary. What it leaves out of the
-// schemas is for v to check.
+// compose builds the grammar of rules for a vocabulary. v checks the parts of the schemas
+// that the grammar leaves out.
 func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form *grammar.Grammar, v *verifier) (*grammar.Grammar, error) {
 	b := grammar.NewBuilder()
 	err := b.AddGBNF(rules.GBNF)
@@ -82,8 +82,8 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 	return b.Grammar("root")
 }
 
-// addSchema adds the rule of a schema, and returns what is left out of one that
-// need not hold as a whole.
+// addSchema adds the rule of a schema. If the schema is not strict, it returns the parts
+// that the rule leaves out.
 func addSchema(b *grammar.Builder, s chat.RuleSchema, strict bool) ([]string, error) {
 	if strict {
 		return nil, b.AddSchema(s.Rule, s.Schema, s.At...)
@@ -91,9 +91,8 @@ func addSchema(b *grammar.Builder, s chat.RuleSchema, strict bool) ([]string, er
 	return b.AddLooseSchema(s.Rule, s.Schema, s.At...)
 }
 
-// spare bounds the reasoning in front of an answer that has to have a form, so
-// that half of the room is left for it: thinking that never ends would use it
-// all up, and the answer would be empty.
+// spare limits the reasoning before an answer with a form to half of the tokens that are
+// left. Otherwise endless reasoning would use up the limit and leave the answer empty.
 func (r *Request) spare(room int) {
 	if r.Budget != nil && r.Budget.Tokens >= 0 {
 		return

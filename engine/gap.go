@@ -11,19 +11,19 @@ import (
 // between two texts.
 var ErrGap = errors.New("the vocabulary has no tokens for filling in")
 
-// Gap is a place in a text that a model is to fill. All of it is plain text, in
-// which no special token counts.
+// Gap is a place in a text for the model to fill. All texts are plain: special tokens in
+// them are not parsed.
 type Gap struct {
 	Before, After string
-	Files         []GapFile // others that the model may look at
-	Begin         string    // what the filling begins with
+	Files         []GapFile // other files as context
+	Begin         string    // beginning of the filling
 }
 
 // GapFile is a file beside the one with the gap.
 type GapFile struct{ Name, Text string }
 
-// GapPrompt writes a gap as models are trained to fill it: other files, text
-// before, text after, and what the filling begins with, each behind its token.
+// GapPrompt writes a gap in the form that models are trained on: other files, the text
+// before, the text after, and the beginning of the filling, each after its token.
 func (m *Model) GapPrompt(g Gap) ([]llm.Token, error) {
 	t, err := m.Tokenizer()
 	if err != nil {
@@ -39,8 +39,8 @@ func gapPrompt(t *tokenizer.Tokenizer, g Gap) ([]llm.Token, error) {
 	}
 	var out []llm.Token
 	words := func(text string) { out = append(out, t.EncodeText(text, false, false)...) }
-	// Models learn the text behind suffix and middle as the rest of a document,
-	// where SentencePiece adds no dummy space.
+	// In training, the text after suffix and middle continues a document, where
+	// SentencePiece adds no dummy space.
 	rest := func(text string) {
 		out = t.Encode(out, []tokenizer.Piece{{Text: text}}, tokenizer.Options{Joined: true})
 	}

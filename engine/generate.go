@@ -84,14 +84,14 @@ type generation struct {
 	parts    splitter
 	think    thinkEnd
 	out      queue
-	verify   verifier // used by the reader of out alone
+	verify   verifier // only the reader of out uses it
 	tokens   []llm.Token
 	thought  int     // reasoning tokens among tokens
 	sent     int     // tokens already sent in events
 	pending  []Token // not yet part of an event
 	text     []byte
 	finish   string
-	over     bool // a second call began and only one is wanted
+	over     bool // a second call began, but the request allows one
 	err      error
 }
 
@@ -106,7 +106,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	case e.Config().Encoder && e.model.encoded == nil:
 		return nil, ErrEncoder
 	case e.p.Options.Hidden:
-		return nil, errors.New("engine: opened for hidden rows, which are not logits")
+		return nil, errors.New("engine: opened for hidden rows, cannot generate")
 	}
 	tok, err := e.model.Tokenizer()
 	if err != nil {
@@ -119,7 +119,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	g.decoder = tok.NewDecoder(r.Special || p != nil && r.Chat.marked(p))
 	if len(g.prompt) == 0 {
-		// A model needs something to continue from; BOS stands for nothing said.
+		// A model needs at least one token; BOS stands for an empty prompt.
 		bos := tok.BOS()
 		if bos < 0 {
 			bos = tok.EOS()
@@ -184,8 +184,8 @@ func (e *Engine) read(ctx context.Context, g *generation) (*chat.Prompt, error) 
 	return a.chat, err
 }
 
-// shape settles what an answer consists of, how it is taken apart, and the
-// grammar that holds it to that, nil for none.
+// shape decides the parts of an answer and how to split it. It returns the grammar that
+// enforces them, or nil.
 func (e *Engine) shape(g *generation, p *chat.Prompt) (gr *grammar.Grammar, err error) {
 	r := g.r
 	gr = r.Grammar
@@ -241,8 +241,8 @@ func (v vocabulary) Bytes(t llm.Token) []byte {
 
 func (v vocabulary) IsEOG(t llm.Token) bool { return int(t) < v.t.VocabSize() && v.t.IsEOG(t) }
 
-// IsControl reports whether a token shows no text: the unknown token, whose
-// name is not a control mark of the prompt format.
+// IsControl reports whether a token is control: one that shows no text. The unknown token
+// is not, because its name is not a control mark of the prompt format.
 func (v vocabulary) IsControl(t llm.Token) bool {
 	return int(t) >= v.t.VocabSize() || len(v.t.AppendPiece(nil, t, false)) == 0
 }
@@ -320,8 +320,8 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	return t, true, nil
 }
 
-// pick is the next token: a sampled one, or the next of a replay, which ends
-// with the vocabulary's end of a turn.
+// pick returns the next token: sampled, or the next of a replay. A replay ends with the
+// vocabulary's end-of-turn token.
 func (g *generation) pick(logits []float32, mask sample.Mask) (llm.Token, error) {
 	switch {
 	case g.replay == nil:
@@ -336,8 +336,8 @@ func (g *generation) pick(logits []float32, mask sample.Mask) (llm.Token, error)
 	return g.tok.EOS(), nil
 }
 
-// say decodes a token and emits the text that is settled. Tokens of thinking
-// are not part of the answer, and stop strings do not count in inserted ones.
+// say decodes a token and emits the text that can no longer change. Reasoning tokens are
+// not part of the answer, and inserted tokens cannot complete a stop string.
 func (g *generation) say(t llm.Token, thinking, inserted bool) error {
 	if g.r.Logprobs && !thinking {
 		p := Token{ID: t, Bytes: g.tok.Piece(t)}
@@ -360,7 +360,7 @@ func (g *generation) say(t llm.Token, thinking, inserted bool) error {
 	return nil
 }
 
-// emit sends settled text through the splitter.
+// emit sends text that can no longer change through the splitter.
 func (g *generation) emit(text []byte) {
 	if len(text) == 0 {
 		return

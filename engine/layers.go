@@ -6,8 +6,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// layerInfos reads what every layer keeps from the plan itself, so that the
-// cache is laid out for exactly the attention that will run.
+// layerInfos reads from the plan what every layer stores, so that the cache matches the
+// attention that will run.
 func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 	out := make([]kv.LayerInfo, layers)
 	for i := range out {
@@ -54,7 +54,7 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 	return out
 }
 
-// signals reads what the file says about head sizes.
+// signals reads the file's keys about head sizes.
 func signals(f *gguf.File, layers int) kv.Signals {
 	get := func(key string) int {
 		v, _ := f.KV.Uint(f.Arch() + "." + key)

@@ -26,7 +26,7 @@ func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int
 	return out, err
 }
 
-// places lists for each position the places in the list where it stands.
+// places maps each position to its indices in the list.
 func places(positions []int, tokens int) (map[int][]int, error) {
 	where := make(map[int][]int)
 	for i, p := range positions {

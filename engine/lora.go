@@ -22,7 +22,7 @@ type LoRA struct {
 	Scale float32 // multiplies what the adapter adds; 0: 1
 }
 
-// adapters are what a model was opened with.
+// adapters are the adapters of an opened model.
 type adapters struct {
 	files   []*gguf.File
 	list    []namedAdapter
@@ -109,7 +109,7 @@ func (m *Model) addAdapter(f *gguf.File, scale float32) error {
 // maxAlpha is far above known adapters, which take up to some hundreds.
 const maxAlpha = 1 << 20
 
-// checkAdapter looks at what the file says of itself and returns alpha.
+// checkAdapter checks the metadata of an adapter file and returns alpha.
 func checkAdapter(f *gguf.File, arch string) (float32, error) {
 	kind, _ := f.KV.String("general.type")
 	method, _ := f.KV.String("adapter.type")
@@ -121,7 +121,7 @@ func checkAdapter(f *gguf.File, arch string) (float32, error) {
 	case f.Arch() != arch:
 		return 0, fmt.Errorf("%w: it is for %.80q, the model is %q", ErrAdapter, f.Arch(), arch)
 	case f.KV.Has("adapter.alora.invocation_tokens"):
-		return 0, fmt.Errorf("%w: it switches itself on at some tokens, which is not supported", ErrAdapter)
+		return 0, fmt.Errorf("%w: it applies to some tokens only, which is not supported", ErrAdapter)
 	}
 	alpha, ok := f.KV.Float("adapter.lora.alpha")
 	if !ok && f.KV.Has("adapter.lora.alpha") || !(math.Abs(alpha) <= maxAlpha) {
@@ -150,14 +150,14 @@ func (m *Model) checkPair(p *namedAdapter) error {
 	return nil
 }
 
-// record makes the builder add the adapters.
+// record adds the adapters to a builder.
 func (a *adapters) record(b *graph.Builder) {
 	for _, p := range a.list {
 		b.Adapt(p.weight, p.Adapter)
 	}
 }
 
-// left is an error about adapters of weights that nothing is multiplied with.
+// left returns an error if an adapter changes a weight that no product uses.
 func (a *adapters) left(b *graph.Builder) error {
 	if names := b.Unadapted(); len(names) > 0 {
 		return fmt.Errorf("%w: %s cannot be adapted in this architecture", ErrAdapter, strings.Join(names, ", "))

@@ -151,7 +151,7 @@ func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options)
 	c, err := measure.Measure(ctx, how)
 	switch {
 	case errors.Is(err, calibrate.ErrNotFinite): // the channels exist; loading does not judge models
-		how.Log.Warn("how much each cache matters cannot be measured", "err", err)
+		how.Log.Warn("cache sensitivity not measured", "err", err)
 	case err != nil:
 		return nil, err
 	}
@@ -159,23 +159,22 @@ func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options)
 		return c, nil
 	}
 	if err := measure.Save(o.Calibrations, c); err != nil {
-		how.Log.Warn("the calibration could not be kept", "err", err)
+		how.Log.Warn("calibration not saved", "err", err)
 	}
 	return c, nil
 }
 
-// backgroundRows is how many tokens a calibration beside other work reads at once:
-// it makes way, and ends, within a step.
+// backgroundRows is the number of tokens in a step of a background calibration. Steps are
+// small so that it can pause or stop quickly.
 const backgroundRows = 64
 
-// Unmeasured reports whether the load has left a calibration to be measured later,
-// by [CalibrateFile]. Only a load after that uses it: the form of a cache does not
-// change while the model is loaded.
+// Unmeasured reports whether [CalibrateFile] still has to measure a calibration for this
+// model. Only a later load uses it, because the form of a cache does not change while
+// the model is loaded.
 func (e *Engine) Unmeasured() bool { return e.p.Options.KV.CalibratedLater }
 
-// CalibrateFile measures what a load of a model with these options has left for
-// later, and keeps it in the folder of the options. While progress does not return
-// nothing is computed.
+// CalibrateFile measures the calibration that a load with these options left for later,
+// and saves it in the folder of the options. It computes nothing while progress blocks.
 func CalibrateFile(ctx context.Context, path string, o Options, progress func(share float64) error) error {
 	m, err := OpenModel(path)
 	if err != nil {

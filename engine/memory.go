@@ -9,7 +9,7 @@ import (
 	"godwit/engine/cpu"
 )
 
-// HostMemory is the memory that this process may have, in bytes; 0 if unknown.
+// HostMemory is the most memory that this process may use, in bytes; 0 if unknown.
 func HostMemory() int64 {
 	list, err := (cpu.Driver{}).Devices()
 	if err != nil || len(list) == 0 {
@@ -27,8 +27,8 @@ type Memory struct {
 
 	mu        sync.Mutex
 	claims    []*claim
-	published int64 // what the ledger has of this process
-	renewing  bool  // a timer will publish
+	published int64 // bytes of this process in the ledger
+	renewing  bool  // a timer is set to publish
 }
 
 // Ledger shares what is reserved on the host and not touched yet between
@@ -43,8 +43,8 @@ type Ledger interface {
 	Publish(own int64)
 }
 
-// renewal is how often the ledger hears what is untouched by now. Until then it
-// has more than is true, never less.
+// renewal is the interval at which a process corrects its bytes in the ledger. Between
+// corrections the ledger may hold too many bytes, never too few.
 const renewal = 5 * time.Second
 
 // claim is what one program has reserved.
@@ -109,9 +109,8 @@ func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 	return max(free, 1) // 0 would be unknown
 }
 
-// claim prepares a load against what is free and reserves what it needs, as one
-// step: of two loads at the same time, in one process or two, the second sees the
-// first.
+// claim prepares a load within the free memory and reserves what it needs in one step. Of
+// two simultaneous loads, in one process or two, the second sees the first.
 func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*Prepared, error)) (p *Prepared, c *claim, err error) {
 	if a == nil {
 		p, err := prepare(i.Free)
@@ -136,9 +135,9 @@ func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*P
 	return p, c, err
 }
 
-// publish tells the ledger what all claims have reserved and not touched, at once
-// and then in the background until no claim is left. The caller holds the lock,
-// so no older figure replaces a newer one.
+// publish writes the reserved and untouched bytes of all claims to the ledger, at once and
+// then in the background until no claim is left. The caller holds the lock, so that no
+// older figure replaces a newer one.
 func (a *Memory) publish() {
 	if a.Ledger == nil {
 		return

@@ -16,8 +16,8 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Model is an opened file: metadata and weights bound by name, nothing
-// computed yet. It is what the commands that only read metadata work on.
+// Model is an opened file: metadata, and weights bound by name. Nothing is computed yet.
+// Commands that only read metadata use a Model without an Engine.
 type Model struct {
 	Path  string
 	File  *gguf.File
@@ -30,7 +30,7 @@ type Model struct {
 	chat      func() (*chat.Template, error)
 	templates templates // templates of requests
 
-	encoded *model.Encoded // what an encoder made of its text; nil for none
+	encoded *model.Encoded // an encoder's rows for its text; nil without them
 }
 
 // OpenFile opens a GGUF file, whatever is in it.
@@ -100,7 +100,7 @@ func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
 	return p, err
 }
 
-// Layers says what each layer keeps for a context of that many tokens.
+// Layers describes what each layer stores at a context of ctx tokens.
 func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 	p, err := m.plan(model.Inputs{Context: ctx})
 	if err != nil {
@@ -109,8 +109,8 @@ func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 	return layerInfos(p, m.Config().Layers, signals(m.File, m.Config().Layers)), nil
 }
 
-// layout resolves the cache types that a context gets in a recorded forward pass.
-// A side that want leaves open takes what the preset says; an empty preset is f16.
+// layout resolves the cache types of a recorded forward pass at a context. A side without
+// a wanted type takes the preset's type, or f16 with an empty preset.
 func (m *Model) layout(g *graph.Plan, ctx int, want kv.Want, preset string, s kv.Settings) (kv.Layout, error) {
 	l := layerInfos(g, m.Config().Layers, signals(m.File, m.Config().Layers))
 	if preset != "" {

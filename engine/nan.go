@@ -9,11 +9,10 @@ import (
 	"godwit/engine/sched"
 )
 
-// FirstNaN reads tokens afresh and looks for the first position at which the
-// model stops giving numbers, and the layer that does it; -1 and the number of
-// tokens where nothing is wrong. It reads the keys and values back, so the
-// cache has to be f32 or f16: packed types have no code for NaN.
-// What goes wrong behind the last cache counts as the last layer's.
+// FirstNaN computes tokens afresh and returns the layer and the position of the first NaN
+// or infinite value; -1 and the number of tokens if there is none. It reads back keys and
+// values, so the cache must be f32 or f16: packed types have no code for NaN. A NaN after
+// the last cache counts as the last layer's.
 func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos int, err error) {
 	layer, pos = -1, len(tokens)
 	if err := e.Config().CheckTokens(tokens); err != nil {
@@ -92,7 +91,7 @@ func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
 	return false, nil
 }
 
-// hasNaN also takes infinity for what it is: the end of all sums.
+// hasNaN also reports infinities, which make NaN of later sums.
 func hasNaN(x []float32) bool {
 	for _, v := range x {
 		if v != v || math.IsInf(float64(v), 0) {

@@ -58,8 +58,8 @@ func newPictures(p *Projector, limits ImageLimits, budget int64) *pictures {
 	return &pictures{p: p, limits: limits, budget: budget, byHash: map[[32]byte]*list.Element{}, byFile: map[[32]byte]*list.Element{}}
 }
 
-// get returns a picture's rows, from memory where they are there. Nothing of a private
-// one is kept.
+// get returns a picture's rows, from memory if possible. Rows of a private picture are not
+// kept.
 func (s *pictures) get(ctx context.Context, file []byte, private bool, progress func(share float64)) (*seen, error) {
 	name := sha256.Sum256(file)
 	if x := s.find(s.byFile, name); x != nil {
@@ -95,8 +95,7 @@ func (s *pictures) find(in map[[32]byte]*list.Element, key [32]byte) *seen {
 	return e.Value.(*seen)
 }
 
-// keep remembers a picture and drops those that were not used for the longest
-// time.
+// keep stores a picture and drops the least recently used ones.
 func (s *pictures) keep(x *seen, private bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,9 +127,8 @@ func (s *pictures) count() int64 {
 	return s.encoded
 }
 
-// rowToken is the id that stands for a row of a picture, so that prefixes with the
-// same picture are the same and others differ: below 0, and from the hash of the
-// pixels and the row.
+// rowToken is the id of a row of a picture: negative, from the hash of the pixels and the
+// row. Two prefixes are equal only if their pictures are.
 func rowToken(hash [32]byte, row int) llm.Token {
 	var b [40]byte
 	copy(b[:], hash[:])
@@ -145,8 +143,8 @@ type promptText struct {
 	tiles  []sched.Tile
 }
 
-// tokenise reads the texts around pictures, one more than pictures, each by
-// itself.
+// tokenise turns the texts around pictures into tokens, each separately. There is one text
+// more than pictures.
 func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, pics []*seen) promptText {
 	var out promptText
 	text := func(pieces []tokenizer.Piece) {
@@ -186,8 +184,8 @@ func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, p
 	return out
 }
 
-// cutAtImages cuts marked text at the markers that stand for pictures; those that a
-// person typed are text.
+// cutAtImages cuts marked text at the image markers of the template. A marker that a user
+// typed stays text.
 func cutAtImages(pieces []tokenizer.Piece) [][]tokenizer.Piece {
 	out := [][]tokenizer.Piece{nil}
 	add := func(p tokenizer.Piece) {
@@ -244,7 +242,7 @@ func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, image
 	return e.pictures.tokenise(t, texts, list), nil
 }
 
-// CheckImage decodes and fits a picture, and says why it cannot be used.
+// CheckImage decodes and resizes a picture, and returns why it cannot be used.
 func (e *Engine) CheckImage(file []byte) error {
 	if e.pictures == nil {
 		return e.model.TextOnly()
@@ -261,8 +259,8 @@ func (m *Model) TextOnly() error {
 // Images reports whether the engine reads pictures.
 func (e *Engine) Images() bool { return e.pictures != nil }
 
-// ImagesEncoded is the number of pictures that ran through the tower; a picture
-// whose rows are still in memory does not.
+// ImagesEncoded is the number of pictures that ran through the tower. Rows from memory do
+// not count.
 func (e *Engine) ImagesEncoded() int64 {
 	if e.pictures == nil {
 		return 0
@@ -338,7 +336,7 @@ func (r *Request) fetch(ctx context.Context, urls []string) ([][]byte, error) {
 	return out, nil
 }
 
-// file reads a data: URL, or has others fetched.
+// file reads a data: URL, and fetches any other.
 func (r *Request) file(ctx context.Context, url string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	switch {

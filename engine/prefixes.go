@@ -10,21 +10,21 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Prefixes keeps what conversations have read, of all models of a process. See
-// package prefix.
+// Prefixes stores what conversations have read, for all models of a process. See package
+// prefix.
 type (
 	Prefixes      = prefix.Store
 	PrefixOptions = prefix.Options
 	PrefixUsage   = prefix.Usage
-	PrefixChains  = prefix.Chains // what is kept of one model, cache and key
+	PrefixChains  = prefix.Chains // stored prefixes of one model, cache and key
 
-	PrefixFolder string // the path of one
+	PrefixFolder string // path of a folder of prefixes
 )
 
 // ErrPrefixesBusy says that another process uses a folder of prefixes.
 var ErrPrefixesBusy = prefix.ErrBusy
 
-// OpenPrefixes opens a store, which engines use until it is closed behind them.
+// OpenPrefixes opens a store. Close the engines that use it first.
 func OpenPrefixes(o PrefixOptions) *Prefixes { return prefix.Open(o) }
 
 // List lists what a folder holds, with the bytes of its files.
@@ -33,8 +33,8 @@ func (f PrefixFolder) List() ([]PrefixChains, int64, error) { return prefix.Insp
 // Clear deletes what a folder holds, unless a process uses it.
 func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
 
-// identity is all that decides what the bytes in the cache mean, for the keys of
-// kept prefixes.
+// identity covers everything that decides what bytes in the cache mean, for the keys of
+// stored prefixes.
 func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
 	id, err := cache.Identity()
 	o := &p.Options
@@ -49,8 +49,8 @@ func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
 	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
 }
 
-// borders are the positions at which messages of a prompt end: those of control
-// tokens with none in the two places before them.
+// borders are the positions where messages of a prompt end: control tokens that do not
+// follow another one within two tokens.
 func borders(tok *tokenizer.Tokenizer, prompt []llm.Token) (list []int) {
 	last := 0
 	for pos, t := range prompt {

@@ -20,8 +20,8 @@ type Prepared struct {
 	Trained int     // longest context that the model was made for, RoPE scaling included
 	Layout  kv.Layout
 	Sizes   backend.Sizes
-	Events  []kv.Event     // what the log says about context, memory and cache types
-	Need    backend.Memory // what the load takes
+	Events  []kv.Event     // log lines about context, memory and cache types
+	Need    backend.Memory // memory of the load
 
 	graph  *graph.Plan
 	model  *Model
@@ -35,11 +35,11 @@ var ErrMemory = backend.ErrMemory
 
 // MemoryError says that a load does not fit in free memory. It wraps ErrMemory.
 type MemoryError struct {
-	Context      int   // tokens that were wanted; all sequences together where Cells is set
+	Context      int   // requested tokens, of all sequences together if Cells is set
 	Wanted, Free int64 // bytes
 	Weights      int64 // bytes of weights in Wanted
 	Largest      int   // longest context that fits; 0: none
-	Cells        bool  // the size of the cache was set apart from the context
+	Cells        bool  // Options.Cells set the size of the cache
 }
 
 func (e *MemoryError) Error() string {
@@ -177,21 +177,21 @@ func (m *Model) outputs(o Options) int {
 // width is the number of values of a row of results.
 func (p *Prepared) width() int { return p.graph.Values[p.graph.Output].Width }
 
-// rows is how many rows a batch has at a context: all of a text for a model whose rows
-// see the whole of it.
+// rows is the number of rows of a batch at a context: the whole text for a model whose
+// rows see all of it.
 func (p *Prepared) rows(ctx int) int {
 	if p.model.Config().WholeText() {
 		return ctx
 	}
 	n := p.ubatch
-	if x := p.model.projector; x != nil && x.Whole { // beside a tile the other sequences have a row each
+	if x := p.model.projector; x != nil && x.Whole { // one tile, and a row for each sequence
 		n = max(n, x.LargestTile(p.Options.ImageLimits)+p.Options.Parallel)
 	}
 	return min(n, max(ctx, 1))
 }
 
-// holds reports an error where the device that the options name has no kernel for
-// the cache of a layer that it would run.
+// holds returns an error if the chosen device has no kernel for the cache of a layer that
+// it would run.
 func holds(l *kv.Layout, onHost int, driver backend.Driver) error {
 	d, ok := driver.(backend.Holder)
 	if !ok {
@@ -221,7 +221,7 @@ func (o Options) backend() backend.Options {
 	return backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock, Unchecked: o.Unchecked}
 }
 
-// needAt is what a load with another context takes.
+// needAt is the memory of a load with another context.
 func (p *Prepared) needAt(ctx int) backend.Memory {
 	steps := make([]int, len(p.graph.Nodes))
 	for i := range steps {
@@ -249,8 +249,8 @@ func (p *Prepared) Largest(free int64) int {
 	return kv.Largest(func(n int) int64 { return p.needAt(n).Total() }, free)
 }
 
-// open is the context where the options set none: the model's own, or what fits
-// in half of the free memory, but not less than MinContext if that fits at all.
+// open is the context of a load whose options set none: the model's own, or what fits in
+// half of the free memory, but at least MinContext if that fits at all.
 func (p *Prepared) open(own int, free int64) int {
 	half := kv.Largest(p.CacheAt, free/2)
 	n := min(own, max(half, MinContext))
@@ -327,9 +327,8 @@ func (m *Model) reach() int {
 	return trained
 }
 
-// Free is the memory for a load with these options: what the device has, where
-// that is known without opening it, and what the model at path would give back if
-// it is loaded already. 0: unknown.
+// Free is the memory for a load with these options, including what the model at path would
+// free if it is loaded. 0: unknown without opening the device.
 func (o Options) Free(path string) int64 {
 	var d backend.Driver = cpu.Driver{}
 	device := 0
@@ -343,9 +342,9 @@ func (o Options) Free(path string) int64 {
 	return o.Memory.Free(list[device], path)
 }
 
-// Plan is the plan of a load with these options on this machine, as far as the
-// file and a calibration in its folder decide it. A load that does not fit in
-// free memory is planned too, and an event of the plan says so.
+// Plan returns the plan of a load with these options on this machine, from the file and
+// its saved calibration. If the load does not fit in free memory, an event of the plan
+// says so.
 func (m *Model) Plan(name string, o Options) (Plan, error) {
 	p, err := m.Planned(o, o.Free(m.Path))
 	if err != nil {
@@ -354,8 +353,8 @@ func (m *Model) Plan(name string, o Options) (Plan, error) {
 	return p.Plan(name), nil
 }
 
-// Planned is Prepare for a plan that is shown: it takes the calibration that a
-// load would find, and lack of memory is not an error.
+// Planned is Prepare for a plan that is shown: it uses the saved calibration, and lack of
+// memory is not an error.
 func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
 	o, err := m.WithCalibration(o)
 	if err != nil && !errors.Is(err, kv.ErrCalibration) {

@@ -39,8 +39,8 @@ type Projector struct {
 	encoder *vision.Encoder
 }
 
-// OpenProjector opens a projector file (mmproj) and the device that runs it. Of
-// the options it reads the driver, its device and the threads.
+// OpenProjector opens a projector file (mmproj) and the device that runs it. It uses the
+// driver, device and threads of the options.
 func OpenProjector(path string, o Options) (_ *Projector, err error) {
 	f, err := openWith(path, gguf.Open)
 	if err != nil {
@@ -97,14 +97,13 @@ func (p *Projector) Close() error {
 	return errors.Join(err, p.file.Close())
 }
 
-// NoProjector is the value of Options.MMProj that takes no projector beside the
-// model.
+// NoProjector is the value of Options.MMProj for reading no pictures, even with a
+// projector beside the model.
 const NoProjector = "off"
 
-// FindProjector returns the projector file beside a model that fits it: a file
-// mmproj-*.gguf in its folder whose rows have the model's width. Of several the one
-// whose name has most in common with the model's is taken, then the smallest.
-// It is empty without one.
+// FindProjector returns the projector file beside a model: a file mmproj-*.gguf in its
+// folder whose rows have the model's width. Among several it prefers the longest common
+// beginning with the model's name, then the smallest file. Empty: no file fits.
 func (m *Model) FindProjector() string {
 	dir := filepath.Dir(m.Path)
 	list, err := os.ReadDir(dir)
@@ -154,7 +153,7 @@ func projectorWidth(path string) (width, parts int, size int64) {
 	return t.Text, t.Width / t.Text, f.Size()
 }
 
-// inCommon is the length of the longest common beginning.
+// inCommon is the length of the longest common prefix.
 func inCommon(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -171,7 +170,7 @@ func (m *Model) project(o Options) error {
 	}
 	path := o.MMProj
 	if path == "" {
-		// One that was only found must not cost the model its GPU.
+		// A projector that nobody asked for must not keep the model off the GPU.
 		if onDevice(o) && o.Driver.Name() != (cpu.Driver{}).Name() {
 			return nil
 		}
@@ -194,8 +193,8 @@ func (m *Model) project(o Options) error {
 	return nil
 }
 
-// Sight is what a file has to do with pictures: the projector that a model is read
-// with, or a projector itself. Both empty: the model reads text only.
+// Sight describes how a file reads pictures: a model with its projector, or a projector.
+// The zero value is a model that reads only text.
 type Sight struct {
 	Projector string `json:"projector,omitempty"` // path of the one beside the model
 	Family    string `json:"family,omitempty"`    // family of the projector
@@ -204,7 +203,7 @@ type Sight struct {
 	Tokens    int    `json:"tokens,omitempty"`    // most of a tile
 }
 
-// SightOf says what a file has to do with pictures.
+// SightOf returns how a file reads pictures.
 func SightOf(path string) (Sight, error) {
 	f, err := OpenFile(path)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// ErrRank is returned when a model that scores no documents is asked to.
+// ErrRank is returned for a model that cannot score documents.
 var ErrRank = errors.New("this is not a reranker: its pooling type is not rank; load a model made for reranking, such as a BGE reranker, as GGUF")
 
-// Rank returns how well a document answers a query: a score without bounds, the
-// higher the better. It also returns the tokens that were read.
+// Rank returns how well a document answers a query, as an unbounded score, and the number
+// of tokens read. Higher is better.
 func (e *Engine) Rank(ctx context.Context, query, document string) (score float32, tokens int, err error) {
 	if !e.Config().Rank {
 		return 0, 0, ErrRank

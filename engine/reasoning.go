@@ -31,12 +31,12 @@ const maxGrace = 16
 type thinkEnd struct {
 	budget  Budget
 	control *Control
-	closing string      // text that ends thinking; empty: the model does not mark it
-	queue   []llm.Token // inserted tokens that are still to come
+	closing string      // text that ends thinking; empty: the model has no such mark
+	queue   []llm.Token // tokens left to insert
 	waited  int         // tokens since thinking should have ended
 }
 
-// newThinkEnd prepares the end of thinking of an answer to p.
+// newThinkEnd prepares to end the reasoning in an answer to p.
 func newThinkEnd(r *Request, p *chat.Prompt) thinkEnd {
 	e := thinkEnd{budget: Budget{Tokens: -1}, control: r.Control}
 	if r.Budget != nil {
@@ -51,8 +51,8 @@ func newThinkEnd(r *Request, p *chat.Prompt) thinkEnd {
 	return e
 }
 
-// next returns the next token to insert. settled says that no character and no
-// tag is half written.
+// next returns the next token to insert. settled reports that no character or tag is
+// incomplete.
 func (e *thinkEnd) next(t *tokenizer.Tokenizer, thinking, settled bool, thought int) (llm.Token, bool) {
 	if len(e.queue) == 0 {
 		if !thinking || e.closing == "" || !e.due(thought) {

@@ -36,15 +36,15 @@ type Request struct {
 	MaxTokens   int           // most tokens of the answer; 0: until the context is full
 	Stop        []string      // texts that end the answer and are not part of it
 	Grammar     *grammar.Grammar
-	Logprobs    bool   // tell the log-probability of each token
-	TopLogprobs int    // and of this many alternatives
+	Logprobs    bool   // report the log-probability of each token
+	TopLogprobs int    // number of alternatives to report with it
 	IgnoreEOG   bool   // continue after end-of-generation tokens
 	Special     bool   // show control tokens in the text
 	Fresh       bool   // compute the whole prompt, reuse nothing
-	Salt        string // only requests with the same one share what was read
-	Private     bool   // nothing of what was read is left when the answer ends
+	Salt        string // only requests with the same salt share what was read
+	Private     bool   // forget what was read when the answer ends
 	Slot        *int   // the slot to use; nil: any
-	OneCall     bool   // the answer ends before a second tool call
+	OneCall     bool   // end the answer before a second tool call
 	// Encoding is called while picture n, from 0, is encoded, with the share that is
 	// done; it may be nil.
 	Encoding func(n int, share float64)
@@ -53,8 +53,8 @@ type Request struct {
 	Queued     func() // called once the prompt is in tokens and waits for its turn; may be nil
 	Keep       int    // tokens of the start that a context shift keeps; -1: the whole prompt
 
-	// Notice is called before the first event with what is done differently from
-	// what the request asks for. It may be nil.
+	// Notice is called before the first event with what differs from the request. It may be
+	// nil.
 	Notice func(text string)
 
 	Budget  *Budget  // reasoning budget for messages; nil: no limit
@@ -73,8 +73,8 @@ const (
 	End                   // the last event; Result is set
 )
 
-// Event is one thing that happens to a request. Text is whole UTF-8 and never
-// contains part of a stop string.
+// Event is one step in the answer to a request. Text is valid UTF-8 and never contains part
+// of a stop string.
 type Event struct {
 	Kind        Kind
 	Text        string
@@ -116,10 +116,10 @@ const (
 	FinishTools  = "tool_calls"
 )
 
-// Result is what there is to say of a finished request.
+// Result describes a finished request.
 type Result struct {
 	Finish     string
-	Stop       string // the stop string that ended the answer, if one did
+	Stop       string // the stop string that ended the answer; empty: none did
 	Tokens     []llm.Token
 	Seed       int64
 	Slot       int
@@ -136,7 +136,7 @@ type Result struct {
 	Waited     time.Duration
 	Shifts     int      // times that the context was full and its middle was dropped
 	Full       bool     // the answer ended because the context is full
-	Broken     []string // what of the answer is not valid by its schema, where the grammar does not follow all of it
+	Broken     []string // violations of the schema where the grammar did not enforce it
 }
 
 // Encode turns a request's prompt without pictures into tokens.
@@ -151,11 +151,11 @@ func (m *Model) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
 	return m.encode(&a)
 }
 
-// asked is the prompt of a request before it is tokens.
+// asked is the prompt of a request before tokenising.
 type asked struct {
 	tokens  []llm.Token // ids as they are; nil for text
 	pieces  []tokenizer.Piece
-	special bool // a plain text, which gets what the model wants in front and behind
+	special bool // add the model's BOS and EOS tokens, as for plain text
 	chat    *chat.Prompt
 	images  [][]byte // files of pictures, one for each marker in pieces
 	private bool
@@ -172,7 +172,7 @@ func (m *Model) parse(ctx context.Context, r *Request) (a asked, err error) {
 	}
 	switch {
 	case n != 1:
-		return a, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
+		return a, fmt.Errorf("%w: needs exactly one of messages, text and tokens as its prompt", ErrRequest)
 	case r.Tokens != nil:
 		if err := m.Config().CheckTokens(r.Tokens); err != nil {
 			return a, fmt.Errorf("%w: %w", ErrRequest, err)

@@ -5,9 +5,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// rotaries reads from the plan how the keys of each layer are turned by their
-// position. It returns nil for models whose keys depend on it in another way:
-// a context shift then reads the text again.
+// rotaries reads the RoPE of each layer's keys from the plan. It returns nil for models
+// whose keys depend on the position in another way; a context shift then reads the text
+// again.
 func rotaries(p *graph.Plan, layers int) []kv.Rotary {
 	t := tracer{p: p, from: make(map[graph.Value]*graph.Node)}
 	for i := range p.Nodes {
@@ -44,14 +44,14 @@ func rotaries(p *graph.Plan, layers int) []kv.Rotary {
 	return out
 }
 
-// tracer follows keys back to where they are turned.
+// tracer follows keys back to their RoPE.
 type tracer struct {
 	p    *graph.Plan
 	from map[graph.Value]*graph.Node
 }
 
-// parts are the turned columns of each head of v. ok is false where something
-// comes after the turn that does not go together with turning further.
+// parts are the columns of each head of v that RoPE rotates. ok is false if an operation
+// after RoPE prevents rotating further.
 func (t *tracer) parts(v graph.Value) (parts []kv.RotaryPart, ok bool) {
 	n := t.from[v]
 	if n == nil {

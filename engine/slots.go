@@ -9,20 +9,20 @@ import (
 	"godwit/engine/sched"
 )
 
-// What requests and slots can fail with.
+// Errors of requests and slots.
 var (
 	ErrTooLong = sched.ErrTooLong
 	ErrClosed  = sched.ErrClosed
 	ErrSlot    = sched.ErrSlot
 	ErrSession = sched.ErrSession
-	ErrFull    = kv.ErrFull // others hold the cells
+	ErrFull    = kv.ErrFull // other sequences hold the cells
 	ErrLogits  = sample.ErrLogits
 )
 
-// The scheduler's own words.
+// Types of the scheduler.
 type (
-	TooLong  = sched.TooLong  // the numbers of an ErrTooLong
-	SlotInfo = sched.SlotInfo // what a slot holds
+	TooLong  = sched.TooLong  // ErrTooLong with its numbers
+	SlotInfo = sched.SlotInfo // contents of a slot
 	View     = sched.View     // slots and usage, read without waiting
 	Usage    = sched.Usage    // cells, queue and counters of a moment
 	Step     = sched.Step     // one run of the device
@@ -34,11 +34,11 @@ const SlotMagic = sched.SlotMagic
 // Slots describes the slots: the sequences that the cache holds.
 func (e *Engine) Slots(ctx context.Context) ([]SlotInfo, error) { return e.sched.Slots(ctx) }
 
-// Usage is what the engine holds at a moment.
+// Usage returns the cells, the queue and the counters as they are now.
 func (e *Engine) Usage(ctx context.Context) (Usage, error) { return e.sched.Usage(ctx) }
 
-// View is the state before the running step, or now if none is running. It never
-// waits for the device.
+// View returns the state before the running step, or the current state between steps. It
+// never waits for the device.
 func (e *Engine) View() (View, error) { return e.sched.View() }
 
 // SaveSlot writes the tokens and cells of an idle slot and returns the number
@@ -48,15 +48,14 @@ func (e *Engine) SaveSlot(ctx context.Context, slot int, w io.Writer) (int, erro
 	return e.sched.Save(ctx, slot, w)
 }
 
-// RestoreSlot fills an idle slot from what SaveSlot wrote. Where cells of other
-// idle slots have to go for it, it reads r twice. Requests with the salt can
-// continue it.
+// RestoreSlot fills an idle slot from what SaveSlot wrote. It reads r twice if it has to
+// free cells of other idle slots. Requests with the same salt can continue it.
 func (e *Engine) RestoreSlot(ctx context.Context, slot int, salt string, r io.ReadSeeker) (int, error) {
 	return e.sched.Restore(ctx, slot, salt, r)
 }
 
-// ReuseFrom is the length of the shortest beginning of an idle slot's text that
-// a prompt can reuse. A prompt that parts from the text before is read in full.
+// ReuseFrom is the length of the shortest prefix of an idle slot's text that a prompt can
+// reuse. A prompt that differs earlier is read in full.
 func (e *Engine) ReuseFrom(ctx context.Context, slot int) (int, error) {
 	return e.sched.ReuseFrom(ctx, slot)
 }

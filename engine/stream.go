@@ -13,7 +13,7 @@ type queue struct {
 	mu     sync.Mutex
 	events []Event
 	closed bool
-	ready  chan struct{} // holds a token when there is something to take
+	ready  chan struct{} // holds a value while events wait
 }
 
 func (q *queue) init() { q.ready = make(chan struct{}, 1) }
@@ -54,8 +54,8 @@ type splitter interface {
 	push(text string) []Event
 	finish() []Event
 	called() bool   // whether a whole tool call was seen
-	thinking() bool // whether what comes next is reasoning
-	held() int      // bytes that wait for the rest of a tag or call
+	thinking() bool // whether the next text is reasoning
+	held() int      // bytes held back until a tag or call is complete
 }
 
 // plain is the splitter of requests without messages.
@@ -90,8 +90,8 @@ func newStopper(stops []string) (stopper, error) {
 	return s, nil
 }
 
-// push adds text and returns what is settled: everything before a stop string,
-// or all but a tail that one may begin with. The result holds until the next call.
+// push adds text and returns what can be sent: everything before a stop string, or
+// everything except a tail that may begin one. The result is valid until the next call.
 func (s *stopper) push(text []byte) []byte {
 	if s.hit != "" {
 		return nil

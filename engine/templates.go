@@ -10,13 +10,13 @@ import (
 	"godwit/engine/chat"
 )
 
-// ChatTemplate is a chat template for models in place of their own.
+// ChatTemplate is a chat template that replaces those of models.
 type ChatTemplate struct {
 	Model  string // base name of the file without .gguf; empty: every model
 	Source string // Jinja
 }
 
-// ChatTemplates are the names of the built-in chat templates.
+// ChatTemplates returns the names of the built-in chat templates.
 func ChatTemplates() []string { return chat.Builtins() }
 
 // BuiltinTemplate is the source of a built-in chat template.
@@ -41,8 +41,8 @@ func templateFor(path string, list []ChatTemplate) string {
 
 // Bounds of the templates that come with requests.
 const (
-	maxTemplate  = 1 << 20 // bytes of one
-	maxTemplates = 8       // remembered for each model
+	maxTemplate  = 1 << 20 // bytes of a template
+	maxTemplates = 8       // templates remembered per model
 )
 
 // templates are the last templates of requests, the newest at the end.

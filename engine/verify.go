@@ -9,8 +9,8 @@ import (
 	"godwit/engine/grammar"
 )
 
-// verifier checks a finished answer by the schemas that its grammar does not
-// follow as a whole.
+// verifier checks a finished answer against the schemas that its grammar does not enforce
+// completely.
 type verifier struct {
 	form      *grammar.Check // grammar of the text; nil: nothing to check
 	functions map[string]*chat.Function
@@ -28,7 +28,7 @@ type verified struct {
 // maxNamed bounds the keywords that a notice names.
 const maxNamed = 8
 
-// leave notes the keywords that are checked when the answer is there.
+// leave records the keywords to check once the answer is complete.
 func (v *verifier) leave(what string, left []string) {
 	left = slices.Clone(left)
 	slices.Sort(left)
@@ -42,8 +42,8 @@ func (v *verifier) leave(what string, left []string) {
 	v.notices = append(v.notices, fmt.Sprintf("the grammar of %s may not follow %s%s; it is checked afterwards", what, strings.Join(left, ", "), more))
 }
 
-// document has the text of the answer checked, where the form's grammar leaves
-// something out.
+// document makes the text of the answer be checked if the form's grammar leaves out
+// keywords.
 func (v *verifier) document(form *grammar.Grammar) {
 	if form != nil && form.Check() != nil {
 		v.form = form.Check()
@@ -51,7 +51,7 @@ func (v *verifier) document(form *grammar.Grammar) {
 	}
 }
 
-// function has the calls of a function checked.
+// function makes the calls of a function be checked.
 func (v *verifier) function(f *chat.Function) {
 	if v.functions == nil {
 		v.functions = map[string]*chat.Function{}
@@ -60,8 +60,8 @@ func (v *verifier) function(f *chat.Function) {
 	v.leave(f.Name, f.Left)
 }
 
-// see takes in an event. Behind the last one it checks what there is, and names
-// in the result what is not valid.
+// see reads an event. After the last one it checks the answer and lists violations in the
+// result.
 func (v *verifier) see(ev *Event) {
 	switch ev.Kind {
 	case Text:

@@ -13,7 +13,7 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// The words of the packages below that requests are written in.
+// Types of lower packages that requests use.
 type (
 	Sampling      = sample.Params
 	SamplingField = sample.Field // name, range, default and help of a parameter
@@ -22,21 +22,21 @@ type (
 	Plan          = kv.Plan
 	CacheWant     = kv.Want
 	NotNumbers    = backend.NotNumbers
-	InputError    = chat.InputError // a conversation that is wrong in itself; has the field's path
+	InputError    = chat.InputError // an invalid conversation, with the path of the field
 )
 
 // SamplingFields describes all numeric sampling parameters.
 func SamplingFields() []SamplingField { return sample.Fields() }
 
-// SamplingDefaults is what a request starts from.
+// SamplingDefaults returns the default sampling parameters of a request.
 func SamplingDefaults() Sampling { return sample.Defaults() }
 
 // ParseGrammar reads a grammar in GBNF.
 func ParseGrammar(text string) (*Grammar, error) { return grammar.ParseGBNF(text) }
 
-// SchemaGrammar is the grammar of the documents that a JSON schema describes. One
-// that is not strict is followed without the keywords that grammars lack; answers
-// are checked by them afterwards.
+// SchemaGrammar is the grammar of the documents that a JSON schema describes. Without
+// strict it leaves out the keywords that a grammar cannot express; answers are checked
+// against those afterwards.
 func SchemaGrammar(schema []byte, strict bool) (*Grammar, error) {
 	if strict {
 		return grammar.FromSchema(schema)
@@ -61,8 +61,8 @@ func ParseCacheTypes(k, v string) (want CacheWant, err error) {
 	return want, err
 }
 
-// Plan describes the cache in use: what was asked, what is active, and what
-// the device's memory was read back to hold.
+// Plan describes the cache in use: the request, what is active, and the sizes read back
+// from the device's memory.
 func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 	p := e.p.Plan(name)
 	use, err := e.Usage(ctx)
@@ -97,8 +97,8 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 	return p, nil
 }
 
-// warnSaturated says once that a cache had to store scales that f16 does not
-// hold. It runs on the device's goroutine.
+// warnSaturated logs once that scales of a cache did not fit f16. It runs on the device's
+// goroutine.
 func (e *Engine) warnSaturated() {
 	if e.warned {
 		return

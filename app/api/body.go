@@ -12,8 +12,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// enter counts a request that holds a body. Where too many do, bodies that come
-// slowly make room: whoever sends half a body blocks nobody.
+// enter counts a request that holds a body. If there are too many, the slowest bodies are
+// dropped, so that half-sent bodies block nobody.
 func (s *Server) enter(r *http.Request) error {
 	select {
 	case s.flight <- struct{}{}:
@@ -116,8 +116,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	return wire.Decode(body, into)
 }
 
-// note tells the client and the log how a request was read. An agent repeats its
-// requests, so that a notice is logged at the level Info once.
+// note sends the client, and logs, a notice about how a request was read. Agents repeat
+// their requests, so each notice is logged only once at level Info.
 func (s *Server) note(w http.ResponseWriter, notices wire.Notices, unused []string) {
 	for _, text := range notices {
 		w.Header().Add(wire.NoticeHeader, text)

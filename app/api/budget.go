@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// budget hands bytes out, first come, first served.
+// budget grants bytes, first come, first served.
 type budget struct {
 	mu    sync.Mutex
 	size  int64
@@ -14,13 +14,13 @@ type budget struct {
 	queue []*claim
 }
 
-// claim is somebody who waits for bytes of a budget.
+// claim is a caller that waits for bytes of a budget.
 type claim struct {
 	bytes int64
 	given chan struct{} // closed when the bytes are granted
 }
 
-// try takes bytes if they are free and nobody waits for any.
+// try takes bytes if they are free and no claim waits.
 func (b *budget) try(bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (b *budget) acquire(ctx context.Context, bytes int64) error {
 	return context.Cause(ctx)
 }
 
-// give gives bytes back.
+// give returns bytes to the budget.
 func (b *budget) give(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *budget) give(bytes int64) {
 	b.serve()
 }
 
-// serve gives the first in the queue what they wait for.
+// serve grants the first claims in the queue, as far as the bytes reach.
 func (b *budget) serve() {
 	for len(b.queue) > 0 && b.queue[0].bytes <= b.size-b.used {
 		b.used += b.queue[0].bytes
@@ -75,7 +75,7 @@ func (b *budget) serve() {
 	}
 }
 
-// state returns the bytes that are taken and how many wait for some.
+// state returns the number of bytes in use and of waiting claims.
 func (b *budget) state() (used int64, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

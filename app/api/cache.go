@@ -10,8 +10,8 @@ import (
 	"godwit/engine"
 )
 
-// kv answers GET /api/kv: what each layer of the loaded model keeps, as the
-// device's memory says.
+// kv answers GET /api/kv: what each layer of the loaded model stores, read back from the
+// device's memory.
 func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("model")
 	if !s.pool.Only() {
@@ -35,7 +35,7 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// keptPrefixes is what is kept of what models have read.
+// keptPrefixes describes the stored prefixes of all models.
 type keptPrefixes struct {
 	Memory     int64       `json:"memory_bytes"`
 	MostMemory int64       `json:"memory_limit"`
@@ -44,7 +44,7 @@ type keptPrefixes struct {
 	Texts      []keptTexts `json:"texts"`
 }
 
-// keptTexts is what is kept of the texts of one model, cache layout and key.
+// keptTexts describes the stored prefixes of one model, cache layout and key.
 type keptTexts struct {
 	Name       string `json:"name"`
 	Tokens     int    `json:"tokens"`
@@ -82,7 +82,7 @@ func (s *Server) clearPrefixes(w http.ResponseWriter, r *http.Request) error {
 // maxContext bounds a context to plan for.
 const maxContext = 1 << 24
 
-// kvPlan answers GET /api/kv/plan: what a model would keep, before a load.
+// kvPlan answers GET /api/kv/plan: what each layer would store, before a load.
 func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	m, err := s.pool.Find(q.Get("model"))

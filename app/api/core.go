@@ -69,9 +69,9 @@ type applied struct {
 
 // ending is the times of a shutdown.
 type ending struct {
-	drain time.Duration // streams may end by themselves, then they are ended with an error
-	kill  time.Duration // connections that are left are cut off
-	leave time.Duration // a device that is still in the middle of a step is not waited for
+	drain time.Duration // end of the time for streams to finish; later ones end with an error
+	kill  time.Duration // all connections are closed
+	leave time.Duration // the server stops waiting for the device to finish a step
 }
 
 // mounted is a handler of another package.

@@ -35,8 +35,8 @@ func newEndpoints(list []wire.Dialect) *endpoints {
 	return e
 }
 
-// form is the form of errors of the dialect that a path belongs to: that of its
-// endpoint, or of the longest prefix.
+// form returns the error form for a path: the form of its endpoint, or of the longest
+// matching prefix.
 func (e *endpoints) form(path string) func(*wire.Error) any {
 	if f := e.forms[path]; f != nil {
 		return f

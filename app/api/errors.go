@@ -42,8 +42,8 @@ func hubFault(err error) error {
 	return err
 }
 
-// inUse turns the errors about a model that cannot be unloaded into what a client
-// reads, and returns others as they are.
+// inUse rewrites errors about a model that cannot be unloaded for clients, and returns
+// other errors unchanged.
 func inUse(err error, name string) error {
 	if errors.Is(err, pool.ErrBusy) || errors.Is(err, pool.ErrFixed) {
 		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", name)
@@ -102,12 +102,12 @@ func (s *Server) explain(err error) *wire.Error {
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
 }
 
-// statusGone is the status of a request whose client did not wait for the answer,
-// as in nginx; the counters keep it apart from failures.
+// statusGone is the status of a request whose client left before the answer, as in nginx.
+// Metrics count it apart from failures.
 const statusGone = 499
 
-// errGone is for the counters, and for a client that has closed its connection for
-// sending only, which looks like one that has gone.
+// errGone is recorded for a client that left. A client that only closed its sending side
+// looks the same and can read it.
 var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
 
 // errStopping ends requests when the server does.
@@ -126,7 +126,7 @@ func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err err
 	wire.WriteJSON(w, e.Status, form(e))
 }
 
-// withVision names the models that would read a picture; empty if none exist.
+// withVision lists the models that can read pictures; empty if there are none.
 func (s *Server) withVision() string {
 	list, err := s.pool.Library().List()
 	if err != nil {

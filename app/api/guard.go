@@ -37,7 +37,7 @@ const (
 	rawBytes   = 128 << 20 // limit on larger bodies held at the same time
 )
 
-// guard decides who may talk to the server.
+// guard decides which clients may use the server.
 type guard struct {
 	hosts   []string // lower case, without ports
 	origins []string
@@ -65,8 +65,7 @@ func newGuard(host string, hosts, origins, keys []string) *guard {
 	return g
 }
 
-// loopback reports whether an address to listen on is reachable from this
-// machine alone.
+// loopback reports whether a listening address is reachable only from this machine.
 func loopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -83,8 +82,8 @@ func hostOnly(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// check refuses requests that web pages or other machines may have caused,
-// before any work.
+// check rejects requests that web pages or other machines may have caused, before any work
+// is done.
 func (g *guard) check(r *http.Request) error {
 	if !g.hostAllowed(r) {
 		return forbidden("host_not_allowed", "host %.128q is not allowed, only localhost, 127.0.0.1 and [::1]; --allowed-host adds names", r.Host)
@@ -96,7 +95,7 @@ func (g *guard) check(r *http.Request) error {
 	if len(origins) == 1 && !g.originAllowed(origins[0], r.Host) {
 		return forbidden("origin_not_allowed", "origin %.128q is not allowed; --allowed-origin adds one", origins[0])
 	}
-	// Browsers say so even where they send no Origin, as for images and scripts.
+	// Browsers send this even without an Origin, as for images and scripts.
 	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && (site == "cross-site" || site == "same-site") {
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
 		if !read || r.Header.Get("Sec-Fetch-Mode") != "navigate" {
@@ -173,7 +172,7 @@ func (g *guard) authorise(r *http.Request) error {
 	return e
 }
 
-// cross answers what browsers ask before and after requests of allowed
+// cross handles CORS: it answers preflight requests and adds the headers for allowed
 // origins. It reports whether the request is answered.
 func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
@@ -184,8 +183,8 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 		h.Set("Access-Control-Expose-Headers", wire.IgnoredHeader+", "+wire.NoticeHeader)
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-			// Whatever it asks for: the libraries of OpenAI and Anthropic send a dozen
-			// headers of their own, and a star does not stand for Authorization.
+			// Allow all requested headers. OpenAI's and Anthropic's libraries send a dozen
+			// custom ones, and "*" does not include Authorization.
 			if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 				h.Set("Access-Control-Allow-Headers", asked)
 			}
@@ -203,10 +202,9 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// checkType refuses bodies that a web page may have sent: browsers send them
-// across sites without asking first where their Content-Type is not JSON's.
-// Programs other than browsers may send any type, since curl says that what
-// it sends is a form unless a header says otherwise.
+// checkType rejects bodies that a web page may have sent: without a JSON Content-Type,
+// browsers send them across sites without a preflight request. Other programs may send
+// any type, because curl declares a form by default.
 func checkType(r *http.Request) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
@@ -226,10 +224,9 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// browsing names what in a request may come from a browser, empty if nothing
-// does. Every browser of today sends Origin with a post, whatever the page asks
-// for, and most send Sec-Fetch-Site; those from before send the others, none of
-// which a page can take away but Referer and Cookie.
+// browsing names a header that suggests a browser; empty if there is none. Every current
+// browser sends Origin with a POST, and most send Sec-Fetch-Site. Older ones send the
+// other headers, of which a page can suppress only Referer and Cookie.
 func browsing(r *http.Request) string {
 	for _, name := range []string{"Origin", "Referer", "Cookie", "Accept-Language"} {
 		if _, there := r.Header[name]; there {
@@ -241,7 +238,7 @@ func browsing(r *http.Request) string {
 			return name
 		}
 	}
-	// PowerShell gives itself out as a browser: Mozilla/5.0 (...) PowerShell/7.4.
+	// PowerShell identifies as a browser: Mozilla/5.0 (...) PowerShell/7.4.
 	agent := r.UserAgent()
 	if browser := strings.HasPrefix(agent, "Mozilla/") || strings.HasPrefix(agent, "Opera/"); browser && !strings.Contains(agent, "PowerShell/") {
 		return "User-Agent of a browser"
@@ -249,13 +246,13 @@ func browsing(r *http.Request) string {
 	return ""
 }
 
-// pace has the body of a request come at some speed, or end.
+// pace enforces a minimum speed on the body of a request.
 func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
 	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), pause: g.pause}
-	if r.ContentLength > maxBody { // a file of the page: its disk may have to wake up
+	if r.ContentLength > maxBody { // an uploaded file, whose disk may have to spin up
 		p.pause = max(g.pause, g.total)
 	}
 	r.Body = p

@@ -21,8 +21,8 @@ const (
 	imageRedirects = 3
 )
 
-// imageClient reaches public addresses only: the address is checked when it is
-// connected to, after the name was resolved, and for every redirection.
+// imageClient connects only to public addresses. The address is checked at connection
+// time, after the name was resolved, and again for every redirection.
 var imageClient = &http.Client{
 	Timeout: imageTimeout,
 	Transport: &http.Transport{
@@ -53,7 +53,7 @@ func publicOnly(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// reserved are networks that are neither public nor among those that netip knows.
+// reserved are non-public networks that netip does not know.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
@@ -62,7 +62,7 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-// public reports whether an address is one of the open network.
+// public reports whether an address is on the public network.
 func public(a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {

@@ -59,8 +59,8 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least}))
 }
 
-// named gives a lease the model that was asked for: several can share the files
-// of the one that is loaded.
+// named gives a lease the requested model, since several models can share the loaded
+// files.
 func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
 	return func(l *pool.Lease, err error) (*pool.Lease, error) {
 		if err == nil && l.Model.Name != m.Name {
@@ -82,7 +82,7 @@ func noMemory(lack *engine.MemoryError, field string) error {
 	return e
 }
 
-// context ends with the client or with the server.
+// context returns a context that ends with the client's connection or with the server.
 func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(s.ctx, func() { cancel(errStopping) })

@@ -8,7 +8,7 @@ import (
 	"godwit/engine"
 )
 
-// counters are what /metrics shows of requests and of the device.
+// counters are the metrics of requests and of the device.
 type counters struct {
 	set                          *metrics.Set
 	prompt, cached, generated    *metrics.Counter

@@ -68,7 +68,7 @@ func parameter(in, name string, required bool) map[string]any {
 	return map[string]any{"in": in, "name": name, "required": required, "schema": map[string]any{"type": "string"}}
 }
 
-// operation is a name for an endpoint that is its own.
+// operation returns a unique name for an endpoint.
 func operation(method, path string) string {
 	words := strings.FieldsFunc(path, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
 	return strings.ToLower(method) + "_" + strings.Join(words, "_")

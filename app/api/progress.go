@@ -7,8 +7,8 @@ import (
 	"godwit/engine"
 )
 
-// progress follows the events of one answer, so that an answer which is broken
-// off counts with what it has used.
+// progress follows the events of one answer, so that an interrupted answer is counted with
+// the tokens that it used.
 type progress struct {
 	s         *Server
 	t         *wire.Tally
@@ -19,7 +19,7 @@ type progress struct {
 	ended     bool
 }
 
-// see takes an event in.
+// see reads an event.
 func (p *progress) see(ev *engine.Event) {
 	switch ev.Kind {
 	case engine.Prefill:

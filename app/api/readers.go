@@ -15,7 +15,7 @@ const (
 	flightWait  = 5 * time.Second        // until another request has ended
 )
 
-// readers are the requests whose bodies are still coming, the oldest first.
+// readers are the requests whose bodies are still arriving, the oldest first.
 type readers struct {
 	mu   sync.Mutex
 	list []*paced
@@ -36,7 +36,7 @@ func (l *readers) drop(p *paced) {
 	}
 }
 
-// oust ends the oldest body that has had its time, if there is one.
+// oust ends the oldest body whose grace period is over, if there is one.
 func (l *readers) oust() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,21 +46,21 @@ func (l *readers) oust() {
 	}
 }
 
-// any reports whether a body is still coming.
+// any reports whether a body is still arriving.
 func (l *readers) any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.list) > 0
 }
 
-// paced gives every read of a body a deadline, and what is left of it when its
-// request has been answered.
+// paced sets a deadline for every read of a body, and for the rest of it once its request
+// is answered.
 type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
 	end     time.Time // deadline of the whole body; zero: none
-	begun   time.Time // when its request was taken up
+	begun   time.Time // start of its request
 	readers *readers  // owner until the body ends; nil: none
 
 	mu     sync.Mutex

@@ -123,8 +123,8 @@ func (s *Server) ownRoutes() []wire.Route {
 // open reports whether an endpoint needs no key.
 func open(path string) bool { return path == "/" || path == "/health" || path == "/v1/health" }
 
-// keyless reports whether a request needs no API key: the page itself holds no
-// secrets, and its own endpoints check their own token, which only a key gets.
+// keyless reports whether a request needs no API key. The page's files hold no secrets, and
+// its endpoints check a token that is only issued for a key.
 func (s *Server) keyless(path string) bool {
 	if open(path) {
 		return true
@@ -141,7 +141,7 @@ func (s *Server) keyless(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// pageFile is the file of the page that a path means.
+// pageFile returns the file of the page for a path.
 func pageFile(path string) string {
 	if path == "/" {
 		return "index.html"
@@ -192,7 +192,7 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 	})
 }
 
-// run answers a request unless too many are being answered.
+// run answers a request unless too many are in progress.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, route wire.Route) error {
 	if route.Method != http.MethodGet {
 		if err := s.enter(r); err != nil {
@@ -225,7 +225,7 @@ func (r *recorder) WriteHeader(status int) {
 // Unwrap lets http.ResponseController through.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// page serves the built page at /, and tells of what is not there.
+// page serves the built page at /, and reports unknown paths.
 func (s *Server) page() http.Handler {
 	missing := func(w http.ResponseWriter, r *http.Request) {
 		e := wire.Fault(http.StatusNotFound, wire.NotFound, "there is no endpoint %s %s; GET /openapi.json lists them", clipPath(r.Method), clipPath(r.URL.Path))

@@ -1,13 +1,12 @@
-// Package api serves a model on localhost in the dialects that people's tools
-// already speak: OpenAI's, Anthropic's, Ollama's, llama-server's and the model
-// list of LM Studio, beside what Godwit tells of its cache.
+// Package api serves models on localhost in the dialects of common tools: OpenAI,
+// Anthropic, Ollama, llama-server and LM Studio. It also serves the state of the cache.
 //
 //	s, err := api.New(models, api.Options{Settings: settings})
 //	l, err := s.Listen()
 //	err = s.Serve(ctx, l, models.Close)   // until ctx ends; open streams end within seconds
 //
-// Handlers hold no logic: the packages below read bodies into wire types and
-// translate them to engine.Request, and write engine.Event in their own form.
+// Handlers hold no logic. The packages below read bodies into wire types, translate those
+// to engine.Request, and write engine.Event in the form of their dialect.
 package api
 
 import (
@@ -32,8 +31,7 @@ import (
 // ErrExposed refuses to listen beyond loopback without a key.
 var ErrExposed = errors.New("listening on another address than loopback needs an API key")
 
-// New makes a server of a pool's models. Whoever made the pool closes it after the
-// server.
+// New makes a server for a pool's models. The caller closes the pool after the server.
 func New(p *pool.Pool, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -61,8 +59,8 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Apply has the settings that need neither a load nor a restart take effect:
-// sampling and its like, keep-alive, the budget of states, the request log.
+// Apply applies the settings that need neither a load nor a restart: sampling, keep-alive,
+// the budget of states, and the request log.
 func (s *Server) Apply(set *config.Settings) error {
 	d, err := defaults(set)
 	if err != nil {
@@ -76,7 +74,7 @@ func (s *Server) Apply(set *config.Settings) error {
 	return nil
 }
 
-// defaults are what requests get where they do not say.
+// defaults are the values of parameters that a request leaves out.
 func defaults(set *config.Settings) (wire.Defaults, error) {
 	d := wire.Defaults{Sampling: engine.SamplingDefaults(), MaxTokens: max(set.Sampling.Predict, 0)}
 	if set.Server.AllowImageURLs {
@@ -131,13 +129,13 @@ func URL(l net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// endings are those of every server.
+// endings are the times of every server.
 func endings() ending {
 	return ending{drain: 2 * time.Second, kill: 3500 * time.Millisecond, leave: 4300 * time.Millisecond}
 }
 
-// Serve answers requests until ctx ends, then ends them and calls last, which closes
-// what they have used, all in less than five seconds. It closes l.
+// Serve answers requests until ctx ends. Then it ends them and calls last to close what
+// they used, all within five seconds. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -186,7 +184,7 @@ func (s *Server) Mount(path string, h http.Handler, keyless func(path string) bo
 	s.mounted = append(s.mounted, mounted{path, keyless})
 }
 
-// ServeHTTP checks who asks and passes the request on.
+// ServeHTTP checks the client and passes the request on.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.work.Add(1)
 	defer s.work.Done()

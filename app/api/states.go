@@ -28,7 +28,7 @@ type states struct {
 	mu     sync.Mutex
 }
 
-// stateFile is what a saved slot may be called: no path, nothing hidden.
+// stateFile matches the names of saved slots: no path, no hidden file.
 var stateFile = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`)
 
 // partSuffix marks a file that is being written.
@@ -42,7 +42,7 @@ func newStates(dir string, budget int64) (*states, error) {
 	return &states{dir: dir, budget: budget}, err
 }
 
-// root opens the folder, which is made where it is missing.
+// root opens the folder, and creates it if it is missing.
 func (s *states) root() (*os.Root, error) {
 	if s.dir == "" || s.budget <= 0 {
 		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "no states are kept here: set --slot-save-path and a --state-budget above 0")
@@ -61,7 +61,7 @@ func checkStateName(name string) error {
 	return nil
 }
 
-// save writes a slot to a file, which gets its name when it is whole.
+// save writes a slot to a temporary file, and renames it when it is complete.
 func (s *states) save(ctx context.Context, e *engine.Engine, slot int, name string) (tokens int, size int64, err error) {
 	if err := checkStateName(name); err != nil {
 		return 0, 0, err
@@ -92,7 +92,7 @@ func (s *states) save(ctx context.Context, e *engine.Engine, slot int, name stri
 	return tokens, w.n, s.trim(root, name)
 }
 
-// counted stops a state that alone is over the budget.
+// counted stops writing a state that is larger than the whole budget.
 type counted struct {
 	w       io.Writer
 	n, left int64
@@ -108,8 +108,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// saved reports whether a file is a saved slot: others in the folder are
-// nobody's business.
+// saved reports whether a file is a saved slot. Other files in the folder are ignored.
 func saved(root *os.Root, name string) bool {
 	f, err := root.Open(name)
 	if err != nil {
@@ -121,19 +120,17 @@ func saved(root *os.Root, name string) bool {
 	return err == nil && string(head) == engine.SlotMagic
 }
 
-// partAge is how old a file that is being written gets only where its writer is
-// no more.
+// partAge is the age from which an unfinished file has no writer any more.
 const partAge = time.Hour
 
-// left reports whether a file may be what a save left behind that did not get to
-// its end.
+// left reports whether a file may be left over from an interrupted save.
 func left(info fs.FileInfo) bool {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(info.Name(), "."), partSuffix)
 	return ok && "."+name+partSuffix == info.Name() && checkStateName(name) == nil && time.Since(info.ModTime()) > partAge
 }
 
-// trim removes what saves left behind, and the files used longest ago until the
-// rest is within the budget.
+// trim removes the remains of interrupted saves, and the least recently used files until
+// the rest is within the budget.
 func (s *states) trim(root *os.Root, keep string) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Save changes settings in the file, by section.key; nil takes one out, so that
-// its default holds again. Comments, order and other settings stay as they are,
-// faulty ones too. Either all changes are made or, with an error, none. A file
-// that is damaged is not touched.
+// Save changes settings in the file, by section.key; nil removes one, so that its default
+// applies again. Comments, order and other settings stay as they are, even faulty ones.
+// Either all changes are made or, with an error, none. A damaged file is not changed.
 func (f *File) Save(changes map[string]any) error {
 	var trial Settings
 	for name, value := range changes {
@@ -138,8 +137,7 @@ func lineNumbers(data []byte) map[string]int {
 	return lines
 }
 
-// edit sets one setting to a value in TOML, or takes its line out where the value
-// is empty.
+// edit sets one setting to a TOML value, or removes its line if the value is empty.
 func edit(data []byte, name, value string) ([]byte, error) {
 	found, err := places(data)
 	if err != nil {
@@ -186,7 +184,7 @@ func edit(data []byte, name, value string) ([]byte, error) {
 	return slices.Concat(data, []byte("\n"+line)), nil
 }
 
-// cutLines takes out the lines of an expression, with a comment behind it.
+// cutLines removes the lines of an expression, with the comment after it.
 func cutLines(data []byte, p place) []byte {
 	start := bytes.LastIndexByte(data[:p.start], '\n') + 1
 	end := bytes.IndexByte(data[p.end:], '\n')

@@ -20,7 +20,7 @@ type Field struct {
 	Default string   `json:"default"`                                                                           // as text; empty for unset
 	Min     *float64 `json:"min,omitempty"`                                                                     // smallest number; for times in seconds
 	Max     *float64 `json:"max,omitempty"`                                                                     // largest number
-	Off     *float64 `json:"off,omitempty"`                                                                     // number outside of the bounds that is taken too
+	Off     *float64 `json:"off,omitempty"`                                                                     // number outside of the bounds that is accepted too
 	Unit    string   `json:"unit,omitempty"`                                                                    // what a number counts
 	Choices []string `json:"choices,omitempty"`                                                                 // the only values
 	From    string   `json:"from,omitempty"`                                                                    // registry of the choices: kv, the cache types
@@ -51,7 +51,7 @@ func Offer(list string, choices []string) {
 	}
 }
 
-// Vars are the lists of Offer as an enum has them, by name.
+// Vars returns the lists of Offer, by name, in the form of an enum tag.
 func Vars() map[string]string {
 	vars := map[string]string{}
 	for i := range fields {
@@ -158,7 +158,7 @@ func kindOf(t reflect.Type) string {
 	panic("config: no kind for " + t.String())
 }
 
-// Default returns the settings where nobody set anything.
+// Default returns the settings with every default.
 func Default() Settings {
 	var s Settings
 	for i := range fields {
@@ -173,7 +173,7 @@ func Default() Settings {
 	return s
 }
 
-// PlainCache is e with the settings of the KV cache as nobody set them.
+// PlainCache returns e with the default settings of the KV cache.
 func (e Engine) PlainCache() Engine {
 	plain := Default().Engine
 	from, to := reflect.ValueOf(&plain).Elem(), reflect.ValueOf(&e).Elem()
@@ -226,8 +226,8 @@ func (l *Library) Validate() error { return validate("library", l) }
 // Validate reports the settings that are out of their bounds.
 func (a *App) Validate() error { return validate("app", a) }
 
-// Check holds a value of a flag that a command has in a form of its own to the
-// bounds of the setting with that flag; x is a float64 for any number, or a string.
+// Check checks a command's own flag against the bounds of the setting with the same flag. x
+// is a float64 for any number, or a string.
 func Check(flag string, x any) error {
 	f, ok := Find(flag)
 	if !ok {
@@ -239,8 +239,8 @@ func Check(flag string, x any) error {
 	return nil
 }
 
-// validate checks the first field of a section that is out of bounds; values that
-// were set by other means than set may be.
+// validate reports the first field of a section that is out of bounds, as a value that
+// bypassed set may be.
 func validate(section string, of any) error {
 	v := reflect.ValueOf(of).Elem()
 	for i := range fields {
@@ -258,7 +258,7 @@ func validate(section string, of any) error {
 	return nil
 }
 
-// check holds a value to the bounds and choices of its field.
+// check checks a value against the bounds and choices of its field.
 func (f *Field) check(v reflect.Value) error {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -19,14 +19,14 @@ import (
 // maxFile is the largest file that is read; people write a few hundred lines.
 const maxFile = 1 << 20
 
-// ErrDamaged is the class of errors of a file that is not TOML at all, so that
-// nothing in it can be used.
+// ErrDamaged is the class of errors about a file that is not TOML, of which nothing can be
+// used.
 var ErrDamaged = errors.New("damaged settings file")
 
 // Problem is one fault in a file.
 type Problem struct {
-	Line int    // from 1; 0 where it has none
-	Name string // section.key; empty where the fault is not about one
+	Line int    // from 1; 0: unknown
+	Name string // section.key; empty: the fault concerns no single setting
 	Text string
 }
 
@@ -100,7 +100,7 @@ func OpenOrSetAside(path string) (*File, error) {
 	return f, p
 }
 
-// Path returns where the file is, or would be.
+// Path returns the path of the file, which may not exist.
 func (f *File) Path() string { return f.path }
 
 func readFile(path string) ([]byte, error) {
@@ -193,7 +193,7 @@ func names() []string {
 	return all
 }
 
-// suggest names the nearest of the known words, where one is near.
+// suggest returns the known word that is most similar; empty if none is similar.
 func suggest(word string, known []string) string {
 	best, near := "", max(len(word)/4, 1)+1
 	for _, k := range known {
@@ -228,8 +228,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// replaceFile puts data in place of the file at path in one step: whoever reads
-// sees the old bytes or the new ones, and a full disk leaves the old.
+// replaceFile replaces the file at path in one step: a reader sees the old bytes or the new
+// ones, and a full disk leaves the old ones.
 func replaceFile(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

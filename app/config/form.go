@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// forms are the shapes of text that a setting may ask for. Empty text is left to
-// the setting's default, except for a key.
+// forms are the forms of text that a setting may require. Empty text stands for the default,
+// except in a key.
 var forms = map[string]func(text string) error{
 	"object": objectForm,
 	"url":    urlForm,
@@ -21,7 +21,7 @@ var forms = map[string]func(text string) error{
 	"key":    keyForm,
 }
 
-// checkForm holds text to the form of the field.
+// checkForm checks text against the form of the field.
 func (f *Field) checkForm(text string) error {
 	check := forms[f.form]
 	if check == nil || text == "" && f.Kind == "text" {
@@ -38,7 +38,7 @@ func objectForm(text string) error {
 	return nil
 }
 
-// web parses an address of the web without a user, a query or a fragment.
+// web parses a web address without user, query or fragment.
 func web(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -54,8 +54,8 @@ func urlForm(text string) error {
 	return nil
 }
 
-// originForm wants what browsers send: scheme, host and port. Other schemes than
-// those of the web are those of applications.
+// originForm accepts an origin as browsers send it: scheme, host and port. Applications
+// have schemes of their own.
 func originForm(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
@@ -66,7 +66,7 @@ func originForm(text string) error {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})$`)
 
-// hostForm wants a name or an address; a port may follow.
+// hostForm accepts a name or an address, with or without a port.
 func hostForm(text string) error {
 	host := text
 	if h, port, err := net.SplitHostPort(text); err == nil {
@@ -80,7 +80,7 @@ func hostForm(text string) error {
 	return nil
 }
 
-// keyForm never says what the key was.
+// keyForm checks a key. Its errors never contain the key.
 func keyForm(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return fmt.Errorf("%w: the key is blank", ErrValue)

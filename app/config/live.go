@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// Live is the settings of a running program: environment and file as they are now,
-// under the flags of its start.
+// Live holds the settings of a running program: the current environment and file, with the
+// flags of its start taking precedence.
 type Live struct {
 	file  *File
 	env   Env
-	flags map[string]any // settings that the command line holds, by name
+	flags map[string]any // settings from the command line, by name
 
 	mu    sync.Mutex
 	apply []func(*Settings) error
 }
 
-// NewLive returns the settings of a program that started with some. err is about
-// values that environment or file have wrong; Live is there anyway.
+// NewLive returns the settings of a running program. err reports wrong values in the
+// environment or the file; Live is valid all the same.
 func NewLive(file *File, env Env, start Settings) (l *Live, err error) {
 	base, err := file.Settings(env)
 	l = &Live{file: file, env: env, flags: map[string]any{}}

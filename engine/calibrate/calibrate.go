@@ -46,16 +46,16 @@ const DefaultRows = 512
 // short runs for the sensitivity of the caches.
 // Source: spec gw-formats.md.
 const (
-	calibrationTokens = 4096 // at most
+	calibrationTokens = 4096 // most tokens for the channels
 	senseTokens       = 512
-	keyParts          = 4   // after which what was read is kept
+	keyParts          = 4   // parts of the text; progress is saved after each
 	calibrationSinks  = 4   // first tokens, whose keys are unlike all others
 	senseRows         = 128 // positions whose predictions are compared
 )
 
-// enoughTokens is how many tokens the channels of a model file of some bytes
-// are measured on: fewer where its size makes each of them slow, but not so few
-// that longer conversations suffer (docs/gw.md).
+// enoughTokens is the number of tokens for the channels of a model, by the size of its
+// file. Large models are slow and get fewer, but enough for long conversations
+// (docs/gw.md).
 func enoughTokens(bytes int64) int {
 	if bytes < 1<<30 {
 		return calibrationTokens
@@ -63,9 +63,8 @@ func enoughTokens(bytes int64) int {
 	return calibrationTokens / 2
 }
 
-// builtinText alternates dialogue and code, with some of every other kind
-// after the first round. One kind alone makes a calibration that others have to
-// pay for.
+// builtinText alternates dialogue and code, and adds every other kind of text after the
+// first round. A calibration on one kind of text is worse for all others.
 func builtinText() (string, error) {
 	const turn = 1500 // characters
 	var err error
@@ -103,26 +102,26 @@ func dialogue() (string, error) { return corpus.Text("dialogue") }
 type Options struct {
 	Threads  int
 	NoRepack bool
-	Rows     int         // tokens of one step; 0: DefaultRows. Fewer cancel sooner, and change no result
-	Tokens   []llm.Token // nil: those of built-in texts
-	Sense    bool        // also how much each cache matters: two short runs a layer
-	// Calibration has the channels, which are not measured again; nil: none has.
+	Rows     int         // tokens of one step; 0: DefaultRows. Small steps cancel sooner, with the same result
+	Tokens   []llm.Token // nil: built-in texts
+	Sense    bool        // also measure how much each cache matters, with two short runs per layer
+	// Calibration has the channels if they are measured already; nil: measure them.
 	Calibration *kv.Calibration
-	// Partial is the folder where an unfinished calibration is kept and continued;
-	// empty: none is.
+	// Partial is the folder of unfinished calibrations, which a later run continues; empty:
+	// they are not saved.
 	Partial string
 	Log     *slog.Logger // nil: none
-	// Progress is called with the share done, from 0 to 1; an error cancels. While it
-	// does not return, nothing is computed.
+	// Progress is called with the share done, from 0 to 1; an error cancels. Nothing is
+	// computed while it blocks.
 	Progress func(share float64) error
 	Work     *Work // counts what is computed; may be nil
 }
 
-// Work counts what a calibration has computed, without what an earlier
-// run had left.
+// Work counts what this run of a calibration has computed. Results of an earlier run do
+// not count.
 type Work struct {
 	Tokens int // tokens whose keys were read
-	Runs   int // over a text, to compare predictions
+	Runs   int // runs over a text, to compare predictions
 }
 
 // run is one calibration of a model.
@@ -132,11 +131,11 @@ type run struct {
 	layers []kv.LayerInfo
 	talk   []llm.Token // text on which the caches are measured
 	input  string      // digest of the tokens
-	failed bool        // a part was not kept, and that is logged
+	failed bool        // a failure to save progress was logged
 }
 
-// Measure measures on the processor how the keys of a model lie in their
-// channels, and, where that is asked for, how much each cache matters.
+// Measure measures the key channels of a model on the processor, and, with Sense, how much
+// each cache matters.
 func (m *Model) Measure(ctx context.Context, o Options) (*kv.Calibration, error) {
 	c, err := m.newRun(o)
 	if err != nil {
@@ -198,7 +197,7 @@ func (m *Model) newRun(o Options) (*run, error) {
 	return &run{Model: m, Options: o, layers: layers, talk: talk, input: inputDigest(o.Tokens, talk)}, err
 }
 
-// readKeys measures the channels, in parts that are kept one after another.
+// readKeys measures the channels, and saves its progress after each part.
 func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Calibration, error) {
 	stats := newHeadStats(c.layers)
 	b, err := cpu.Driver{Heads: stats.add}.Open(0, backend.Options{Threads: c.Threads, NoRepack: c.NoRepack})
@@ -210,7 +209,7 @@ func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Ca
 	err = c.try(ctx, b, total, c.Rows, kv.Settings{}, func(t *trial) error {
 		done := old.resumeKeys(ctx, t, stats, c.Tokens)
 		if done > 0 {
-			c.Log.Info("measuring continues where it was ended", "tokens", done)
+			c.Log.Info("calibration resumed", "tokens", done)
 		}
 		tell := func(_, n, _ int) { t.cancel(c.Progress(whole * float64(n) / float64(total))) }
 		for done < total {
@@ -234,8 +233,8 @@ func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Ca
 	return out, nil
 }
 
-// builtinTokens are those of a built-in text; for a file without a tokenizer some of
-// the vocabulary, the same each time.
+// builtinTokens returns the tokens of a built-in text. For a file without a tokenizer it
+// returns pseudo-random tokens, always the same.
 func (m *Model) builtinTokens(read func() (string, error)) ([]llm.Token, error) {
 	t, err := m.Tokenizer()
 	if err == nil {
@@ -285,7 +284,7 @@ func (t *trial) run(j sched.Job) error {
 	return err
 }
 
-// try compiles the model for one sequence of n tokens, so many in a step, and calls f.
+// try compiles the model for one sequence of n tokens, in steps of rows tokens, and calls f.
 func (m *Model) try(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings, f func(t *trial) error) (err error) {
 	p, err := m.Compile(ctx, b, n, rows, s)
 	if err != nil {

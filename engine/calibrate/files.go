@@ -66,8 +66,8 @@ func (m *Model) Save(dir string, c *kv.Calibration) error {
 	return nil
 }
 
-// CanSave finds out whether Save will work, since what it
-// saves takes minutes to measure: it writes as much and removes it again.
+// CanSave finds out, before minutes of measuring, whether Save will work: it writes a file
+// of the same size and removes it.
 func (m *Model) CanSave(dir string) error {
 	layers, err := m.Layers(m.Config.Context)
 	if err != nil {
@@ -91,8 +91,8 @@ func (m *Model) CanSave(dir string) error {
 	return nil
 }
 
-// writeCalibration writes a calibration to a new file of a folder, all the way
-// to the disk, and returns its name.
+// writeCalibration writes and syncs a calibration to a new file in a folder, and returns
+// its name.
 func writeCalibration(dir string, c *kv.Calibration) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err

@@ -23,8 +23,8 @@ func newHeadStats(layers []kv.LayerInfo) *headStats {
 	return s
 }
 
-// add counts a row of a layer. Queries of a layer that reads another's keys
-// count there.
+// add counts a row of a layer. Queries of a layer that reads another layer's keys count
+// for that other layer.
 func (s *headStats) add(layer, pos int, q, k []float32) {
 	if pos < s.from {
 		return
@@ -70,8 +70,8 @@ func (s *headStats) row() []byte {
 	return out
 }
 
-// put takes over the sums of an earlier run, which has read some tokens. false:
-// they are not those of such a run, and nothing is counted.
+// put restores the sums of an earlier run over that many tokens. If they are not valid it
+// returns false and counts nothing.
 func (s *headStats) put(row []byte, read int) bool {
 	for i, heads := range s.heads {
 		for _, h := range heads {

@@ -10,9 +10,9 @@ import (
 	"godwit/engine/sched"
 )
 
-// Equalise reads as much of the built-in text as q asks for and returns a table for
-// each layer and KV head, nil where the channels are even, and the number of
-// heads that have one.
+// Equalise reads as much of the built-in text as q needs. It returns the table of each
+// layer and KV head, nil if a layer's channels are equal already, and the number of heads
+// with a table.
 func (m *Model) Equalise(ctx context.Context, q kv.InnerQ, o backend.Options) (tables [][]kv.Channels, heads int, err error) {
 	tokens, err := m.builtinTokens(builtinText)
 	if err != nil {

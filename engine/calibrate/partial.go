@@ -19,8 +19,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// partial is what an unfinished calibration of a model has measured. It is kept
-// beside the calibrations, so that a run that was killed does not begin anew.
+// partial is the progress of an unfinished calibration. It is saved beside the
+// calibrations, so that a killed run can continue.
 //
 // While keys are read it holds their sums and, as a saved slot, the cells that
 // have been read. Then it holds the finished channels and the sensitivity of one
@@ -44,7 +44,7 @@ const (
 	partialVersion = 1
 	partialHeader  = 1 << 20 // most bytes of a header
 	partialBody    = 1 << 28 // most bytes of a body
-	partialSlot    = 1 << 30 // most bytes of cells that are worth keeping
+	partialSlot    = 1 << 30 // most bytes of cells that are saved
 )
 
 func (m *Model) partialPath(dir string) string {
@@ -79,7 +79,7 @@ func (m *Model) readPartial(dir, input string) (*partial, error) {
 	p, err := decodePartial(f)
 	if err == nil {
 		if p.Model != m.ID || p.Input != input {
-			err = fmt.Errorf("%w: it is of another model or text", kv.ErrCalibration)
+			err = fmt.Errorf("%w: it belongs to another model or text", kv.ErrCalibration)
 		}
 	}
 	if err != nil || p.whole != nil {
@@ -142,8 +142,8 @@ func (p *partial) close() error {
 	return p.file.Close()
 }
 
-// writePartial replaces the file: slot writes the saved slot, if there is one. It
-// is written beside and renamed; it need not survive a power failure.
+// writePartial replaces the file by writing a new one and renaming it. slot writes the
+// saved slot; nil: there is none. The file need not survive a power failure.
 func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error) error {
 	p.Model, p.Body = m.ID, len(p.body)
 	text, err := json.Marshal(p)
@@ -182,8 +182,8 @@ func (m *Model) dropPartial(dir string) {
 	_ = os.Remove(m.partialPath(dir) + ".new") // is replaced by the next run
 }
 
-// resumeKeys puts what an earlier run read into a trial and the statistics, and
-// returns the number of tokens that are counted; 0 where none can be used.
+// resumeKeys restores the cells and statistics of an earlier run, and returns the number of
+// tokens they cover; 0 if they cannot be used.
 func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, tokens []llm.Token) int {
 	if p == nil || p.file == nil || p.Read >= len(tokens) || !stats.put(p.body, p.Read) {
 		return 0
@@ -201,7 +201,7 @@ func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, to
 	return p.Read
 }
 
-// resume reads what an earlier run of the same calibration left; nil: nothing.
+// resume reads the progress of an earlier run of the same calibration; nil: none.
 func (c *run) resume() *partial {
 	if c.Partial == "" {
 		return nil
@@ -212,13 +212,13 @@ func (c *run) resume() *partial {
 		err = p.whole.Check(p.Model, c.layers)
 	}
 	if err == nil && p.whole != nil && known != nil && !sameCalibration(p.whole, known) {
-		err = fmt.Errorf("%w: it is of other channels", kv.ErrCalibration)
+		err = fmt.Errorf("%w: it belongs to other channels", kv.ErrCalibration)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		c.Log.Info("measuring begins anew", "err", err)
+		c.Log.Info("calibration restarted", "err", err)
 		_ = p.close() // it was read
 		return nil
 	}
@@ -238,7 +238,7 @@ func sameCalibration(a, b *kv.Calibration) bool {
 	return true
 }
 
-// keepKeys keeps the sums of the tokens that have been read, with their cells.
+// keepKeys saves the sums and the cells of the tokens read so far.
 func (c *run) keepKeys(ctx context.Context, t *trial, stats *headStats, read int) {
 	if t.cells*int64(read)/int64(len(c.Tokens)) > partialSlot {
 		return
@@ -249,7 +249,7 @@ func (c *run) keepKeys(ctx context.Context, t *trial, stats *headStats, read int
 	})
 }
 
-// keep keeps what has been measured. A failure costs a later run time, no more.
+// keep saves progress. If that fails, a later run only takes longer.
 func (c *run) keep(p *partial, slot func(io.Writer) error) {
 	if c.Partial == "" {
 		return
@@ -265,6 +265,6 @@ func (c *run) keep(p *partial, slot func(io.Writer) error) {
 	}
 	if err != nil && !c.failed {
 		c.failed = true
-		c.Log.Warn("what was measured so far is not kept", "err", err)
+		c.Log.Warn("calibration progress not saved", "err", err)
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// sense measures the divergence from f16 of the model with one cache at a
-// time at the least bits, everything else as it will be. What an earlier run has
-// measured is taken over.
+// sense measures the model's divergence from f16 with one cache at a time at the fewest
+// bits and all others in f16. It continues from the results of an earlier run.
 func (c *run) sense(ctx context.Context, out *kv.Calibration, old *partial, progress func(float64) error) error {
 	caches := measuredCaches(c.layers)
 	var known []float64
@@ -33,7 +32,7 @@ func (c *run) sense(ctx context.Context, out *kv.Calibration, old *partial, prog
 		set(n, v)
 	}
 	if len(known) > 0 {
-		c.Log.Info("measuring continues where it was ended", "layer", caches[len(known)-1].layer)
+		c.Log.Info("calibration resumed", "layer", caches[len(known)-1].layer)
 	}
 	if len(known) == len(caches) {
 		return progress(1)
@@ -79,7 +78,7 @@ func measuredCaches(layers []kv.LayerInfo) []measuredCache {
 	return list
 }
 
-// senseOf is the divergence from base with one cache at the least bits.
+// senseOf is the divergence from base with one cache at the fewest bits.
 func (c *run) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibration, of measuredCache, base []float32) (v float64, err error) {
 	set := kv.Settings{Calibration: out, Span: kv.Span(c.Config.Context), Each: kv.Probe(c.layers, of.layer, of.side), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
 	err = c.try(ctx, b, len(c.talk), c.Rows, set, func(t *trial) error {
@@ -102,7 +101,7 @@ func withoutSense(c *kv.Calibration) *kv.Calibration {
 	return &out
 }
 
-// logits are the predictions that are compared: every second one of the end.
+// logits returns the predictions to compare: every second position near the end.
 func (c *run) logits(t *trial) ([]float32, error) {
 	tokens := c.talk
 	var out []float32

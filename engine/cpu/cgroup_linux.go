@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// groupMemory is the tightest limit that the control groups of a process set on
-// its memory and the least that any of them has free, in bytes; 0 without one.
+// groupMemory returns the tightest memory limit of a process's control groups and the
+// least free memory of any of them, in bytes; 0 without a limit.
 // Cached pages of files count as free, as in MemAvailable. root is where the
 // groups are mounted, membership the text of /proc/self/cgroup. Both versions of
 // control groups are read.
@@ -44,7 +44,7 @@ func groupMemory(root, membership string) (limit, free int64) {
 	return limit, max(free, 1)
 }
 
-// groupFiles are the files of a control group that say what memory it has.
+// groupFiles are the files with the memory limits and usage of a control group.
 type groupFiles struct {
 	limit, usage string
 	prefix       string // prefix of the entries of memory.stat that count groups below too

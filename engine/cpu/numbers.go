@@ -11,7 +11,7 @@ import (
 
 // strays are the rows of a batch for which a layer computed NaN or infinity.
 // Attention skips a NaN score and a packed key cannot hold NaN, so such a row would
-// continue with numbers that mean nothing.
+// continue with meaningless values.
 type strays struct {
 	mu    sync.Mutex
 	rows  []int

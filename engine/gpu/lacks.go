@@ -9,7 +9,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// What no kernel computes, as errors put it.
+// Features without a kernel, in the words of errors.
 const (
 	lackALiBi    = "attention with a slope for each head (ALiBi)"
 	lackRelative = "attention with relative positions"
@@ -29,7 +29,7 @@ func (d Driver) Lacks() []string {
 	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackIndex, lackSoftmax, lackRecur}
 }
 
-// lacks is the error of what no kernel computes.
+// lacks returns the error about a feature without a kernel.
 func (p *program) lacks(what string) error {
 	return fmt.Errorf("%w: %s, on %s", backend.ErrUnsupported, what, p.b.name())
 }
@@ -42,7 +42,7 @@ func (p *program) reach() int {
 	return slices.Max(p.sizes.Pages) * kv.PageCells
 }
 
-// attends returns an error that names what attention has that no kernel computes.
+// attends returns an error that names the feature of an attention that has no kernel.
 func (p *program) attends(a *graph.Attention) error {
 	switch {
 	case a.Bias.ALiBi != 0:

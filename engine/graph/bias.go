@@ -31,7 +31,7 @@ func (b *Bias) Slope(head, heads int) float32 {
 	return float32(math.Exp2(-float64(b.ALiBi) * exp))
 }
 
-// farthest is the distance from which on all share the last bucket.
+// farthest is the smallest distance in the last bucket, which all larger ones share.
 const farthest = 128
 
 // Bucket returns the bucket of a key so many positions behind the query.

@@ -14,7 +14,7 @@ var ErrFull = errors.New("kv: cache is full")
 // ErrSequence is the class of errors about a sequence number out of range.
 var ErrSequence = errors.New("kv: no such sequence")
 
-// Copier copies what the cache's books say, inside a backend's memory.
+// Copier copies cells and states inside a backend's memory, on the cache's behalf.
 type Copier interface {
 	// CopyCells copies n cells of a part from cell src on to cell dst on, in
 	// every layer of a group, both sides.
@@ -31,8 +31,8 @@ type Options struct {
 	Model   [32]byte   // identity of the model, for saved sequences
 }
 
-// Cache keeps the books of pages, sequences and recurrent states. It holds no
-// cells. It is for one goroutine, the one that owns the device.
+// Cache tracks pages, sequences and recurrent states. It holds no cells. Only the
+// goroutine that owns the device may use it.
 //
 // A page is PageCells consecutive positions of one sequence in every layer of
 // a group. Sequences share pages after Fork; a shared page is copied before
@@ -184,7 +184,7 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 	return nil
 }
 
-// reserve sees to it that group g has the free pages to extend s by n.
+// reserve frees enough pages of group g to extend s by n.
 func (c *Cache) reserve(seq llm.Seq, s *sequence, g, n int) error {
 	p := &c.pools[g]
 	need := (s.len+n+PageCells-1)/PageCells - len(s.tables[g])

@@ -15,7 +15,7 @@ func (c *Channels) Normalise(dst, k []float32) {
 	}
 }
 
-// restore inverts Level.
+// restore inverts Normalise.
 func (c *Channels) restore(k []float32) {
 	for i, v := range k {
 		k[i] = float32(v/c.Gain[i]) + c.Mean[i]

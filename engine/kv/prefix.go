@@ -22,7 +22,7 @@ import (
 // texts that part in the second page have other bytes in the first. There the
 // first page is part of the points.
 
-// Kept is what somebody has of the beginning of a text.
+// Kept describes a stored prefix of a text.
 type Kept interface {
 	Pages() int               // whole pages, from the first
 	Has(page, group int) bool // a page has the rows of a group
@@ -131,7 +131,7 @@ func (c *Cache) continues(s *sequence, pos int) bool {
 	return pos > 0 && pos <= s.len && (c.states.on() || pos%PageCells == 0) && c.readable(s, pos) && (!c.states.on() || s.marked(pos))
 }
 
-// Identity is all that the layout and the model say about what the bytes of a
+// Identity covers everything in the layout and the model that decides what the bytes of a
 // sequence mean.
 func (c *Cache) Identity() ([]byte, error) {
 	h := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})

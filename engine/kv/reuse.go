@@ -6,7 +6,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// Which prefix of a sequence may be read on.
+// Which prefixes of a sequence can be continued.
 //
 // The position of a row decides in which form it reads each page: exact for
 // the pages of the newest positions, packed for those before. A sequence that
@@ -18,10 +18,10 @@ import (
 // Fork, Reach and the saved sequences follow it.
 //
 // Points are positions for which the exact pages are kept. One, the end of the
-// newest prompt, is guaranteed. The others fill the exact pages that nobody
-// needs at the moment and are given up as soon as somebody does: the end of
-// each read chunk, the ends of earlier prompts and answers, and the positions
-// at which another prompt has parted from the text.
+// newest prompt, is guaranteed. The others use exact pages that are free and are
+// dropped when those are needed: the end of each chunk that was read, the ends of
+// earlier prompts and answers, and the positions where another prompt differed from
+// the text.
 
 // maxPoints is the most points of one sequence, in memory and in a saved one.
 const maxPoints = 32
@@ -33,7 +33,7 @@ const sparePoints = 4
 // point is a position to which a sequence can be cut.
 type point struct {
 	pos    int
-	parted bool // another prompt has left the text here
+	parted bool // another prompt differs from here on
 }
 
 // needs reports whether a row at pos reads the exact form of page i.

@@ -41,14 +41,14 @@ func NewSelfCalibration(headDim int, r Rotary, span int) SelfCalibration {
 	}
 }
 
-// selfBytes returns the memory of an Own.
+// selfBytes returns the memory of a SelfCalibration.
 func selfBytes(headDim int) int { return selfRow(headDim) + (2*8+2*4)*headDim }
 
-// selfRow returns the size of a row of an Own.
+// selfRow returns the size of a SelfCalibration's row.
 func selfRow(headDim int) int { return ChannelRow(headDim) }
 
 // Add adds the key at pos and the queries that read it, one after another in q.
-// Positions come in order; position 0 starts over, and positions from OwnRows
+// Positions come in order; position 0 starts over, and positions from SelfRows
 // on are ignored.
 func (o *SelfCalibration) Add(pos int, k, q []float32) {
 	switch {

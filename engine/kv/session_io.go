@@ -453,8 +453,8 @@ func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 	return nil
 }
 
-// placeExact makes the exact pages of a group that h has. Those of points alone
-// take what is free.
+// placeExact makes the exact pages of a group that h has. Pages that only points need
+// are made only while pages are free.
 func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader) {
 	p := &c.exact[g]
 	if !p.on() {

@@ -15,12 +15,12 @@ import (
 // maxLayers bounds what a hostile file can make a model allocate.
 const maxLayers = 4096
 
-// maxTrial bounds what it makes all Openers do that look for the nearest relative.
+// maxTrial bounds the work of all Openers in the search for the nearest architecture.
 const maxTrial = 256
 
-// File gives an Opener the hyper-parameters of its architecture and the
-// weights. The first error sticks, so an Opener reads all it wants and
-// returns; getters give harmless values after an error.
+// File gives an Opener the hyper-parameters of its architecture and the weights. The
+// first error sticks: getters then return harmless values, and the Opener need not check
+// each call.
 type File struct {
 	gguf   *gguf.File
 	arch   string
@@ -114,7 +114,7 @@ func (f *File) Factor(key string, def float32) float32 {
 
 const maxFactor = 1 << 20
 
-// Epsilon is the required term of a norm that keeps it from dividing by 0.
+// Epsilon is the required term that keeps a norm from dividing by 0.
 func (f *File) Epsilon(key string) float32 {
 	v := f.Float(key)
 	if v < 0 || v > 1 {
@@ -191,8 +191,7 @@ func (f *File) Layers() int {
 	return n
 }
 
-// array is the array of a key, of which n values are wanted; nil if there is
-// none or it is too short.
+// array returns the array of a key; nil if it is missing or has fewer than n values.
 func (f *File) array(key string, n int) *gguf.Value {
 	v, ok := f.gguf.KV.Value(f.key(key))
 	if !ok || !v.IsArray {
@@ -379,14 +378,14 @@ func (f *File) Config() Config {
 		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks", n, c.Layers)
 	}
 	f.trunk = c.Layers
-	// A model whose rows see the rows behind them cannot generate.
+	// A model whose rows see later rows cannot generate.
 	c.Embedding = !f.BoolOr("attention.causal", true) || archs[f.arch].Encoder
 	c.Vocab = f.vocabulary()
 	return c
 }
 
-// vocabulary is the number of tokens that the file lists or, without a list,
-// names; 0 lets the embedding say.
+// vocabulary is the number of tokens in the file's list or, without a list, in its
+// metadata; 0: taken from the embedding.
 func (f *File) vocabulary() int {
 	if v, ok := f.gguf.KV.Value("tokenizer.ggml.tokens"); ok && v.Len() > 0 {
 		return v.Len()
@@ -404,7 +403,7 @@ func (f *File) vocabulary() int {
 // first row goes through a classifier.
 const poolRank = 4
 
-// pooling reads pooling_type; what does not say, or says none, gets the mean.
+// pooling reads pooling_type; missing or none stands for the mean.
 func (f *File) pooling() graph.PoolKind {
 	switch n := f.IntOr("pooling_type", 1); n {
 	case 0, 1:

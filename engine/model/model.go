@@ -23,7 +23,7 @@ var ErrTensor = errors.New("tensor")
 // ErrParam is wrapped by errors about missing or impossible hyper-parameters.
 var ErrParam = errors.New("hyper-parameter")
 
-// Config is what the engine needs to know of any model.
+// Config describes a model to the engine, whatever its architecture.
 type Config struct {
 	Arch    string
 	Name    string
@@ -66,10 +66,10 @@ type Inputs struct {
 	Pool bool
 	// Pictures lets the batch supply the embeddings of rows, and coordinates.
 	Pictures bool
-	// Hidden replaces them by the rows behind the last norm.
+	// Hidden replaces the logits by the rows after the last norm.
 	Hidden bool
-	// Encoded is what the decoder of an encoder-decoder model reads; nil where no text was
-	// encoded.
+	// Encoded is the encoder's result for the decoder of an encoder-decoder model; nil: no
+	// text was encoded.
 	Encoded *Encoded
 }
 
@@ -100,16 +100,16 @@ type Opener func(*File) (Model, error)
 //
 //	model.Register("qwen2", model.Arch{Open: openQwen2})
 //
-// A tensor that Open does not bind is an error that names it, because answers
-// without it would be wrong and nobody would notice. A tensor that files hold and
-// that changes no answer is listed here, with a comment that says what it is.
+// A tensor that Open does not bind is an error, because answers without it would be
+// silently wrong. A tensor that does not affect answers is listed in Unread, with a
+// comment that explains it.
 type Arch struct {
 	Open Opener
 	// Unread are patterns of such tensors, as in path.Match: "*" matches any part
 	// of a name. The lists of all architectures begin with unreadByAll.
 	Unread []string
-	// Required are patterns of path.Match for tensors that no file lacks, among those that
-	// files of many other architectures lack. A test holds Open to them.
+	// Required are patterns of tensors that are optional in most architectures but always
+	// present in this one. A test checks that Open insists on them.
 	Required []string
 	// Ahead says that files may end in blocks that predict further tokens, counted
 	// by nextn_predict_layers. They are not read.

@@ -10,8 +10,8 @@ import (
 	"godwit/engine/gguf"
 )
 
-// unknown is the error about a file of an architecture that is not registered: it names the
-// registered one that reads most of the file's tensors, and what separates the two.
+// unknown is the error about an unregistered architecture. It names the registered one that
+// reads most of the file's tensors, and the differences.
 func unknown(f *gguf.File) error {
 	err := fmt.Errorf("%w %.80q", ErrArch, f.Arch())
 	if near, ok := nearest(f); ok {
@@ -20,11 +20,11 @@ func unknown(f *gguf.File) error {
 	return fmt.Errorf("%w; supported: %s", err, strings.Join(Archs(), ", "))
 }
 
-// relative is what an architecture makes of another one's file.
+// relative is the result of opening a file as another architecture.
 type relative struct {
 	arch    string
 	reads   int      // tensors of the file
-	lacks   []string // tensors that the file has not, or not in that shape
+	lacks   []string // tensors that are missing or have another shape
 	ignores []string // tensors of the file
 }
 
@@ -50,7 +50,7 @@ func nearest(f *gguf.File) (best relative, ok bool) {
 	return best, best.reads > 0 && 2*best.reads >= len(f.Tensors)
 }
 
-// alike counts the letters that two names begin with.
+// alike returns the length of the common prefix of two names.
 func alike(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

@@ -18,11 +18,11 @@ type Rope struct {
 	Magnitude, MagnitudeAll float32
 	// Factors divide the frequency of each pair (llama3, longrope); may be nil.
 	Factors []float32
-	// Axes are the coordinates that turn the pairs, of rows that have any: time, row
-	// and column; nil: all pairs turn with the position.
+	// Axes are the coordinates that rotate the pairs in rows that have them: time, row
+	// and column; nil: the position rotates all pairs.
 	Axes []uint8
-	// Still are the pairs that do not turn on text: those that stand for a
-	// fourth coordinate of images; may be nil.
+	// Still are the pairs that text does not rotate, because they stand for a fourth
+	// coordinate of images; may be nil.
 	Still []bool
 }
 
@@ -76,15 +76,15 @@ func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	return freqs, scale
 }
 
-// What a file can make a table of; known models take bases up to 1e11.
+// Bounds of a table; known models have bases up to 1e11.
 const (
 	maxDims = 1 << 16
 	maxBase = 1e16
 )
 
-// Sections reads rope.dimension_sections, the pairs that turn with the time,
-// height, width and a fourth coordinate of a token; nil without an image. On
-// text the first three are the position and the fourth is 0.
+// Sections reads rope.dimension_sections: the numbers of pairs for the time, height, width
+// and a fourth coordinate of a token; nil for models without images. For text the first
+// three coordinates are the position and the fourth is 0.
 func (f *File) Sections() []int {
 	key := f.key("rope.dimension_sections")
 	a, ok := f.gguf.KV.Value(key)
@@ -111,9 +111,8 @@ func (f *File) Sections() []int {
 }
 
 // Hold gives each pair its coordinate and marks the pairs that belong to the fourth
-// section. Interleaved sections
-// take turns (time, height, width, time, …) as far as each reaches.
-// Source: arXiv 2409.12191; taking turns is what Qwen 3-VL made of it.
+// section. Interleaved sections alternate (time, height, width, time, …) until each is used
+// up. Source: arXiv 2409.12191; interleaving is from Qwen3-VL.
 func (r *Rope) Hold(sections []int, interleaved bool) {
 	if sections == nil {
 		return
@@ -185,7 +184,7 @@ func (r Rope) magnitude(m float32) float32 {
 	return float32(1 + 0.1*float64(m)*math.Log(float64(r.Factor)))
 }
 
-// correction is the pair that turns rot times over the trained length.
+// correction is the pair that makes rot full rotations over the trained length.
 func (r Rope) correction(rot float32, round func(float64) float64) float64 {
 	return round(float64(r.Dims) * math.Log(float64(r.Context)/(float64(rot)*2*math.Pi)) / (2 * math.Log(float64(r.Base))))
 }

@@ -17,7 +17,7 @@ import (
 	"godwit/engine/fetch"
 )
 
-// What must stay free on the disk, in bytes and as a part of its size.
+// Free space to leave on the disk, in bytes and as a share of its size.
 const (
 	spareBytes = 2 << 30
 	spareShare = 20
@@ -44,14 +44,14 @@ const (
 type disk struct {
 	dir    string
 	unlock func()
-	until  time.Time // no write before it
+	until  time.Time // time of the next allowed write
 	warned bool
 	looked int64 // bytes written since the last look at what is free
 	chunks []*chunk
 	active *chunk // chunk that is being filled; nil: none yet
 	last   uint64 // number of the newest chunk
 	most   int64  // bytes of a chunk
-	stale  bool   // the manifest does not have what was written since
+	stale  bool   // records were written after the manifest
 
 	files sync.RWMutex
 }
@@ -104,7 +104,7 @@ func (s *Store) openDisk() error {
 	return nil
 }
 
-// crowded says in words that the disk has too little room; empty if it has enough.
+// crowded describes the lack of space on the disk; empty if there is enough.
 func (s *Store) crowded(dir string) string {
 	if s.o.Space == nil {
 		return ""
@@ -200,7 +200,7 @@ func (d *disk) tidy(names map[string]bool) error {
 	return nil
 }
 
-// name is the name of a chunk's file, which says nothing to those without the secret.
+// name is the name of a chunk's file. It reveals nothing without the secret.
 func (d *disk) name(secret []byte, number uint64) string {
 	k := keyed(secret, chunkName, fmt.Appendf(nil, "%d", number))
 	return hex.EncodeToString(k[:12]) + chunkEnding
@@ -230,7 +230,7 @@ func (s *Store) scan(c *chunk, used map[[8]byte]int64) (end int64, err error) {
 	return end, nil
 }
 
-// found enters a record that a chunk has.
+// found adds a record of a chunk to the index.
 func (s *Store) found(c *chunk, h *header, tokens []byte, used map[[8]byte]int64) {
 	n := s.nodes[h.key]
 	if n == nil {
@@ -250,8 +250,7 @@ func (s *Store) found(c *chunk, h *header, tokens []byte, used map[[8]byte]int64
 	c.live += h.length()
 }
 
-// settleLoaded hangs the records that were found on each other and gives up
-// those that hang on nothing.
+// settleLoaded links the loaded records into chains and drops those without a parent.
 func (s *Store) settleLoaded() {
 	all := make([]*node, 0, len(s.nodes))
 	for _, n := range s.nodes {
@@ -319,7 +318,7 @@ func (s *Store) read(n *node, part int) (data []byte, disk bool, err error) {
 	return data, true, nil
 }
 
-// readDisk reads a record and checks every byte of it.
+// readDisk reads a record and verifies its checksum.
 func (s *Store) readDisk(b *blob) ([]byte, error) {
 	s.disk.files.RLock() // a chunk is not closed meanwhile
 	defer s.disk.files.RUnlock()

@@ -112,7 +112,7 @@ func Open(o Options) *Store {
 	s.secret = newSecret()
 	if o.Dir != "" && o.Disk > 0 {
 		if err := s.openDisk(); err != nil {
-			s.log.Warn("prefixes are not kept on disk", "folder", o.Dir, "err", err)
+			s.log.Warn("prefixes not stored on disk", "folder", o.Dir, "err", err)
 		}
 	}
 	s.ends.Add(1)

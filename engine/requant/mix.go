@@ -10,18 +10,18 @@ import (
 	"godwit/engine/gguf"
 )
 
-// mix is a way to quantise a model: a type for most matrices, others for those
-// that suffer more from it.
+// mix is a way to quantise a model: one type for most matrices, and better types for the
+// sensitive ones.
 type mix struct {
 	name   string
-	number int        // general.file_type; -1: none is agreed on
+	number int        // general.file_type; -1: the mix has no standard number
 	most   dtype.Type // type of most matrices
 	output dtype.Type // type of the output matrix, and of a tied embedding
-	medium bool       // more bits for some values and some of the last products
+	medium bool       // more bits for some value and feed-forward output matrices
 }
 
-// mixes are what Quantize makes. The choices are llama.cpp's, so that a file
-// is the size that people know by the name.
+// mixes are the types of Quantize. They match llama.cpp's, so that a file has the size that
+// people expect from the name.
 var mixes = []mix{
 	{"Q8_0", 7, dtype.Q8_0, dtype.Q8_0, false},
 	{"Q6_K", 18, dtype.Q6_K, dtype.Q6_K, false},
@@ -40,8 +40,8 @@ func Types() []string {
 	return names
 }
 
-// kept are parts of names of matrices that stay as they are: small, or read
-// otherwise than by a product.
+// kept are parts of the names of matrices that never change, because they are small or not
+// multiplied.
 var kept = []string{
 	"_norm.weight", "ffn_gate_inp.weight", "per_layer_model_proj", "ssm_conv1d", "shortconv.conv",
 	"position_embd", "token_types",
@@ -61,7 +61,7 @@ type chooser struct {
 	tied    bool // the embedding is the output matrix
 	experts int
 	layers  int
-	values  int // matrices that make values
+	values  int // number of value matrices
 	value   int // value matrices so far
 }
 
@@ -82,7 +82,7 @@ func newChooser(m mix, f *gguf.File) *chooser {
 	return c
 }
 
-// tensorKind is the name without layer and suffix.
+// tensorKind returns a tensor's name without layer and suffix.
 func tensorKind(name string) string {
 	name = strings.TrimSuffix(name, ".weight")
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {

@@ -76,7 +76,7 @@ func (q *quantizer) choose(in, out string) error {
 	order := make([]*gguf.Tensor, len(q.tensors))
 	for i := range q.tensors {
 		order[i] = &q.tensors[i]
-		if t := order[i]; t.Shape[0] > slab { // a hostile file may have a hole on the disk
+		if t := order[i]; t.Shape[0] > slab { // a sparse file can claim huge rows
 			return fmt.Errorf("%w: rows of %q have %d values, at most %d are worked on", ErrQuantize, t.Name, t.Shape[0], slab)
 		}
 	}
@@ -202,8 +202,8 @@ func (q *quantizer) write(w *gguf.Writer, t *gguf.Tensor, to dtype.Type) error {
 	return nil
 }
 
-// copy copies bytes of the old file. They go through memory of our own: a system
-// call that is handed pages which are gone says only that the address is bad.
+// copy copies bytes of the old file through a buffer. Writing mapped pages that are gone
+// directly would return only a bad-address error.
 func (q *quantizer) copy(w *gguf.Writer, data []byte) error {
 	buf := make([]byte, min(len(data), slab))
 	for len(data) > 0 {
