@@ -46,8 +46,8 @@ type benchRow struct {
 	Samples   []float64 `json:"samples_ts"`
 	Sequences int       `json:"n_sequences"`
 	Synthetic bool      `json:"synthetic"`
-	// Slope is the time that a step takes more than at the least depth of the
-	// list, in ns a token of the context and KV head; 0 without such a depth.
+	// Slope is the extra time of a step compared with the smallest depth in the list, in ns
+	// per token of context and KV head; 0 without such a depth.
 	Slope float64 `json:"ns_token_head"`
 }
 
@@ -246,8 +246,8 @@ func heads(l *kv.Layout) (n int) {
 	return n
 }
 
-// slopes fills in what a token of the context costs a generated token, from
-// the least depth of the same test on.
+// slopes fills in the cost of each context token per generated token, relative to the
+// smallest depth of the same test.
 func slopes(rows []benchRow, heads int) {
 	for i := range rows {
 		y := &rows[i]

@@ -43,7 +43,7 @@ type loadFigures struct {
 	Load     loadPhase   `json:"load"`
 	Single   loadPhase   `json:"single"`
 	Speedup  float64     `json:"speedup"`  // tokens a second of all clients over those of one, short prompts
-	Overhead float64     `json:"overhead"` // share of one client's time that is not the device's
+	Overhead float64     `json:"overhead"` // share of one client's time spent outside the device
 	Many     loadPhase   `json:"many"`     // all clients, short prompts
 	Beside   *besideLoad `json:"beside_prefill,omitempty"`
 }
@@ -380,7 +380,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 		}
 	}
 	cancel()
-	<-ended // what it says is that it was given up
+	<-ended // its error is the cancellation
 	var between []time.Duration
 	mu.Lock()
 	defer mu.Unlock()

@@ -19,12 +19,12 @@ type kvCalibrateCmd struct {
 	modelArg
 	Threads int    `short:"t" placeholder:"N" help:"Processor threads. 0: the physical cores."`
 	File    string `short:"f" placeholder:"FILE" type:"existingfile" help:"Text to measure on. Default: a built-in one."`
-	Fast    bool   `help:"Leave out how much each cache matters, which --kv-auto needs; what a full run found stays."`
+	Fast    bool   `help:"Skip the sensitivity of the caches, which --kv-auto needs. Results of an earlier full run are kept."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 }
 
-// calibrationRow is a layer as kv calibrate prints it: the divergence in nats
-// with that cache alone at the least bits.
+// calibrationRow is a layer in the output of kv calibrate: the divergence in nats with only
+// that cache at the fewest bits.
 type calibrationRow struct {
 	Layer  int     `json:"layer"`
 	SenseK float64 `json:"sense_k"`
@@ -58,14 +58,14 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 		}
 	}
 	if err := measure.CanSave(r.calibrations()); err != nil {
-		return fmt.Errorf("nothing is measured, since it could not be kept: %w", err)
+		return fmt.Errorf("nothing was measured, because the result could not be saved: %w", err)
 	}
 	bar := r.loadBar(path, true)
 	o.Progress, o.Partial, o.Log = bar.measured, r.calibrations(), r.log
 	cal, err := measure.Measure(r.ctx, o)
 	bar.close()
 	if err == nil && c.Fast {
-		// What a full run measured holds for the model, whatever the channels.
+		// The sensitivities of a full run are valid whatever the channels are.
 		if old, kept := measure.Read(r.calibrations()); kept == nil {
 			cal.KeepSense(old)
 		}

@@ -37,7 +37,7 @@ func TestCalibrateUnwritable(t *testing.T) {
 		{"all is well", func(string) error { return nil }, 130, "interrupted", 0},
 		{"the folder is a file", func(dir string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.WriteFile(dir, nil, 0o644))
-		}, 1, "nothing is measured, since it could not be kept", -1},
+		}, 1, "nothing was measured, because the result could not be saved", -1},
 		{"the file is a folder", func(dir string) error { return os.MkdirAll(filepath.Join(dir, name), 0o755) }, 1, name + " is a folder", 1},
 	} {
 		home := t.TempDir()

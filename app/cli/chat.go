@@ -204,7 +204,7 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string
 	}
 }
 
-// answer streams one answer and returns its text.
+// answer streams an answer and returns its text.
 func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []message) (string, error) {
 	raw, err := json.Marshal(talk)
 	if err != nil {
@@ -265,7 +265,7 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 // trailing counts the line ends that a text ends with.
 func trailing(text string) int { return len(text) - len(strings.TrimRight(text, "\n")) }
 
-// remark says below an answer what it does not say itself.
+// remark prints a line below an answer about how it ended.
 func (c *chatCmd) remark(r *run, res *engine.Result, length int) {
 	switch {
 	case res.Full:

@@ -57,7 +57,7 @@ type root struct {
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }
 
-// run is what commands are given.
+// run is the environment of a command.
 type run struct {
 	ctx    context.Context
 	in     io.Reader
@@ -153,7 +153,7 @@ func (r *run) description() string {
 		r.home.Data + ". GODWIT_HOME=FOLDER keeps all of it in that folder."
 }
 
-// exit carries the code of kong's own exits (help) out of the parser.
+// exit carries the code of an exit by kong, such as after help, out of the parser.
 type exit int
 
 func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
@@ -216,9 +216,9 @@ func command(ctx *kong.Context, err error) string {
 	return "COMMAND"
 }
 
-// validate holds every section of the settings that a command embeds, and that
-// of the root, to its bounds. kong asks the command alone, and one that embeds
-// several sections has no Validate.
+// validate checks the bounds of every settings section that a command embeds, and of the
+// root's. kong validates only the command itself, and a command that embeds several
+// sections has no Validate method.
 func validate(root reflect.Value, selected *kong.Node) error {
 	sections := []reflect.Value{root.Elem()}
 	if selected != nil {
@@ -246,7 +246,7 @@ func validate(root reflect.Value, selected *kong.Node) error {
 	return nil
 }
 
-// helpText adds to the help of a flag what it may be and what it is where it is not given.
+// helpText adds the choices and the default to the help of a flag.
 func helpText(v *kong.Value) string {
 	text := kong.DefaultHelpValueFormatter(v)
 	if v.Enum != "" {
@@ -284,7 +284,7 @@ func (r *run) fail(err error) int {
 	return 1
 }
 
-// settings opens config.toml. Problems are said and what is right counts.
+// settings opens config.toml. It reports faulty settings and uses the others.
 func (r *run) settings() error {
 	var err error
 	if r.home, err = config.UserFolders(os.LookupEnv); err != nil {
@@ -300,7 +300,7 @@ func (r *run) settings() error {
 	return err
 }
 
-// resolve gives kong the value of a flag that was not given: environment, then file.
+// resolve gives kong the value of a missing flag, from the environment or the file.
 func (r *run) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, _, err := r.file.Lookup(flag.Name, os.LookupEnv)
 	return value, err

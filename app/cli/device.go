@@ -67,7 +67,7 @@ func (c *deviceCmd) Run(r *run) error {
 	return t.write(r.out)
 }
 
-// knownOf says what was found out about a backend.
+// knownOf returns the recorded verdict on a backend.
 func knownOf(f *device.Found) string {
 	switch {
 	case f.Error != "":
@@ -84,10 +84,10 @@ func knownOf(f *device.Found) string {
 	return fmt.Sprintf("checked %s, auto leaves it alone: %v", f.Verdict.When.Format(time.DateOnly), f.Verdict)
 }
 
-// errWrong is the error of a check that found something.
+// errWrong is the error of a check that found wrong results.
 var errWrong = errors.New("the device computes wrong results; use --backend cpu")
 
-// check checks one backend, or every GPU that is there.
+// check checks one backend, or every available GPU.
 func (c *deviceCmd) check(r *run) error {
 	names := []string{c.Backend}
 	if c.Backend == "" {
@@ -151,7 +151,7 @@ func (r *run) deviceRecord() device.Record {
 	return device.Record(filepath.Join(r.home.Data, "devices.json"))
 }
 
-// patience is what a command does about a GPU that was not checked yet.
+// patience is how a command treats an unchecked GPU.
 type patience int
 
 const (
@@ -160,7 +160,7 @@ const (
 	wait                     // has it checked
 )
 
-// backend is the name of what computes: the setting, or what Auto chooses.
+// backend returns the name of the backend: the setting, or the choice of auto.
 func (r *run) backend(setting string, p patience) string {
 	if setting != "auto" && setting != "" {
 		return setting
@@ -172,8 +172,7 @@ func (r *run) backend(setting string, p patience) string {
 	return a.Choose(r.ctx)
 }
 
-// checkTime is how long a check may take, and dyingTime how long what it leaves
-// may take to go.
+// checkTime limits a check, and dyingTime the end of its process.
 const (
 	checkTime = 5 * time.Minute
 	dyingTime = 5 * time.Second
@@ -194,9 +193,9 @@ func (r *run) checkApart(ctx context.Context, name string) (device.Verdict, erro
 	return verdictOf(ctx, c, checkTime)
 }
 
-// verdictOf runs a check and reads the verdict that it prints. A process that
-// takes too long is killed, and left alone where even that does not end it: the
-// kernel holds on to what waits for a driver that is stuck.
+// verdictOf runs a check and reads the verdict that it prints. A process that takes too
+// long is killed. If even that does not end it, because it waits for a stuck driver, it is
+// abandoned.
 func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Verdict, error) {
 	var out tail
 	c.Stdout, c.WaitDelay = &out, dyingTime
@@ -239,7 +238,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// verdict is the last line that is one: drivers print too.
+// verdict returns the last line that is a verdict, since drivers print lines too.
 func (t *tail) verdict() (v device.Verdict, err error) {
 	lines := bytes.Split(*t, []byte("\n"))
 	for _, line := range slices.Backward(lines) {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// editor reads lines from a terminal with the keys of a shell: arrows, home, end,
-// words, earlier lines. What is pasted is one line, however many it has.
+// editor reads lines from a terminal with the keys of a shell: arrows, home, end, words,
+// history. Pasted text counts as one line, even with line breaks.
 type editor struct {
 	in, out *os.File
 	keys    keyboard
@@ -65,7 +65,7 @@ func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// press does what a key asks for. A line or an error ends the reading.
+// press handles a key. A complete line or an error ends the reading.
 func (e *editor) press(k key) (string, error) {
 	switch {
 	case k.do == keyClear:
@@ -112,7 +112,7 @@ func (e *editor) await(ctx context.Context, signals <-chan os.Signal) error {
 	return nil
 }
 
-// some reads what is there.
+// some reads the available bytes.
 func (e *editor) some() (string, error) {
 	buf := make([]byte, 4096)
 	n, err := e.in.Read(buf)
@@ -122,7 +122,7 @@ func (e *editor) some() (string, error) {
 	return "", err
 }
 
-// raw takes the keys as they come, pastes marked, and returns what was before.
+// raw switches the terminal to raw mode with marked pastes, and returns the previous state.
 func (e *editor) raw() (*term.State, error) {
 	old, err := term.MakeRaw(int(e.in.Fd()))
 	if err == nil {

@@ -15,7 +15,7 @@ type embedCmd struct {
 	Tokens ids `placeholder:"1,2,3" help:"Token ids, fed as they are, instead of text on standard input."`
 }
 
-// Help is what the help of the command ends in.
+// Help returns the last paragraph of the command's help.
 func (c *embedCmd) Help() string {
 	return "The text is read from standard input. A reranker takes the query on the first line and the document behind it. " +
 		"The vector is a JSON list of numbers, pooled as the model does it and not normalised; the score is one number."

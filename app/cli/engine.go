@@ -25,7 +25,7 @@ func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Eng
 	return r.openFor(ctx, model, f, 0)
 }
 
-// openFor is open with room for tokens at least, where no flag sizes the context.
+// openFor is open with a context of at least that many tokens, unless a flag sets its size.
 func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens int) (*engine.Engine, error) {
 	return r.openWith(ctx, model, f, tokens, func(*engine.Options) {})
 }
@@ -47,8 +47,8 @@ func (r *run) openWith(ctx context.Context, model string, f *loadFlags, tokens i
 	return engine.Open(ctx, path, o)
 }
 
-// options turns settings into the engine's options; p is what is done about a GPU
-// that was not checked yet.
+// options turns settings into the engine's options; p decides how to treat an unchecked
+// GPU.
 func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	o, err := r.optionsQuietly(c, p)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	return o, nil
 }
 
-// optionsQuietly is options for the page, which asks what settings would come to.
+// optionsQuietly is options for the page, which previews settings.
 func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, error) {
 	if err := c.Validate(); err != nil {
 		return engine.Options{}, usage{err}
@@ -106,7 +106,7 @@ func maxStep(ms int) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// cacheSettings is what the switches say about the cache.
+// cacheSettings returns the cache settings of the switches.
 func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	var want kv.Want
 	var err error
@@ -129,7 +129,7 @@ func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	return want, s, nil
 }
 
-// onOff turns a switch into what the policies understand; nil is their own rule.
+// onOff turns a switch into a setting of the policies; nil: automatic.
 func onOff(b *bool) kv.Switch {
 	switch {
 	case b == nil:

@@ -39,7 +39,7 @@ type evalFlags struct {
 	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16; instead of every pair of -ctk and -ctv."`
 }
 
-// pairs are those that the flags list; none where no flag names a type.
+// pairs returns the pairs of types in the flags; empty if no flag names a type.
 func (f *evalFlags) pairs() ([]kv.Pair, error) {
 	if f.KVAuto > 0 {
 		if len(f.Pairs) > 0 || f.CacheTypeK != "" || f.CacheTypeV != "" {
@@ -103,8 +103,8 @@ func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error
 // opener opens the model with a pair of types.
 func (f *evalFlags) opener(r *run) eval.Opener { return f.open(r, f.Engine) }
 
-// base opens the model for what the pairs are compared with: nothing that the
-// flags say about the cache holds there.
+// base opens the model for the reference of all comparisons, without the cache settings of
+// the flags.
 func (f *evalFlags) base(r *run) eval.Opener { return f.open(r, f.PlainCache()) }
 
 func (f *evalFlags) open(r *run, set config.Engine) eval.Opener {
@@ -125,8 +125,7 @@ func (f *evalFlags) with(r *run, ctx int, k, v string, do func(e *engine.Engine)
 	return f.run(r, f.opener(r), ctx, k, v, do)
 }
 
-// run does something with the model as open opens it, and says where numbers go
-// wrong.
+// run calls a function with an opened model, and reports where a NaN first occurs.
 func (f *evalFlags) run(r *run, open eval.Opener, ctx int, k, v string, do func(e *engine.Engine) error) error {
 	e, err := open(r.ctx, k, v, ctx)
 	if err != nil {
@@ -165,12 +164,12 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 	return t.EncodeText(source, true, false), t.BOS(), t.AddBOS(), nil
 }
 
-// windowFlags say how the text is cut.
+// windowFlags decide how the text is divided.
 type windowFlags struct {
 	Every int `default:"1" placeholder:"N" help:"Count one prediction of N in the second half of each chunk: fewer figures from a long window."`
 }
 
-// check refuses what cannot be measured, and fills in the window.
+// check rejects sizes that cannot be measured, and fills in the window.
 func (w *windowFlags) check(f *evalFlags, chunks int) error {
 	if f.CtxSize == 0 {
 		f.CtxSize = evalContext

@@ -18,8 +18,7 @@ import (
 	"godwit/engine"
 )
 
-// host is a server with everything that it stands on: the models, the API, and the
-// page where there is one.
+// host is a server with its parts: the models, the API, and optionally the page.
 type host struct {
 	models *pool.Pool
 	api    *api.Server
@@ -39,13 +38,13 @@ type hosting struct {
 	page     *paged // nil: no page
 }
 
-// paged is what a page needs besides.
+// paged is what a page needs besides the models.
 type paged struct {
 	native  page.Native // nil: outside of the window
 	notices []string
 }
 
-// host puts a server together. Where it is not complete, it closes what there was.
+// host assembles a server. On an error it closes the parts that were opened.
 func (r *run) host(o hosting) (_ *host, err error) {
 	h := &host{}
 	h.closed = sync.OnceValue(func() error {
@@ -110,7 +109,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	return h, nil
 }
 
-// keeping is load with a store of what models have read.
+// keeping is load with a prefix store.
 func keeping(load func() (engine.Options, error), kept *engine.Prefixes) func() (engine.Options, error) {
 	return func() (engine.Options, error) {
 		o, err := load()
@@ -142,7 +141,7 @@ func (r *run) live(start *config.Settings) (*config.Live, error) {
 	return config.NewLive(r.file, r.env, s)
 }
 
-// paging returns the options of loads beside a page, whose first answer does not
+// paging returns the load options for a server with a page, where the first answer does not
 // wait for a calibration.
 func (r *run) paging(c *config.Engine) (engine.Options, error) {
 	o, err := r.optionsQuietly(c, later)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// errInterrupted is what reading a line ends with after Ctrl-C.
+// errInterrupted is the error of reading a line after Ctrl-C.
 var errInterrupted = errors.New("interrupted")
 
 // lines is where the lines of a conversation come from.
@@ -20,8 +20,7 @@ type lines interface {
 	read(ctx context.Context, prompt string) (string, error)
 }
 
-// lines edits lines on a terminal that can be written to. Elsewhere they come as
-// they are.
+// lines returns an editor for a writable terminal, otherwise a plain reader.
 func (r *run) lines() lines {
 	in, ok := r.in.(*os.File)
 	out, shown := r.err.(*os.File)
@@ -33,11 +32,11 @@ func (r *run) lines() lines {
 	return &plainLines{err: r.err, in: bufio.NewReader(r.in), asks: ok && term.IsTerminal(int(in.Fd()))}
 }
 
-// pending is a read that can be left and taken up again, since none can be called
-// off: its goroutine ends with the input.
+// pending is a read that can be left and resumed, because a read cannot be cancelled. Its
+// goroutine ends with the input.
 type pending struct{ due chan said }
 
-// said is what a read came to.
+// said is the result of a read.
 type said struct {
 	text string
 	err  error

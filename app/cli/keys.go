@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a terminal puts around what is pasted, once it was asked to.
+// Marks around pasted text, in terminals where they are switched on.
 const (
 	pasteOn, pasteOff   = "\x1b[?2004h", "\x1b[?2004l"
 	pasteStart, pasteOf = "\x1b[200~", "\x1b[201~"
@@ -36,7 +36,7 @@ type key struct {
 	cell *cell  // pasted text of keyText, shown as one word, in place of text
 }
 
-// keyboard is what is typed.
+// keyboard decodes typed bytes into keys.
 type keyboard struct {
 	in     []byte // read and not looked at
 	pastes int

@@ -105,8 +105,8 @@ func (c *kvPlanCmd) Run(r *run) error {
 	return err
 }
 
-// exactPart says what of some bytes is in exact form: the newest and the first
-// positions of every conversation.
+// exactPart describes the exact share of some bytes: the newest and the first positions of
+// every conversation.
 func exactPart(l *kv.PlanLayer, bytes int64) string {
 	if bytes == 0 {
 		return ""
@@ -177,7 +177,7 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	return err
 }
 
-// printSensitivity prints how much each cache matters, where that was measured.
+// printSensitivity prints how much each cache matters, if that was measured.
 func (r *run) printSensitivity(p *kv.Plan) error {
 	t := newTable("LAYER", "K", "COSTS", "V", "COSTS")
 	some := false
@@ -219,7 +219,7 @@ func planSide(s kv.PlanSide) string {
 	return name
 }
 
-// formFlags name an encoding and what it needs to know.
+// formFlags name an encoding and its parameters.
 type formFlags struct {
 	Type      string  `required:"" placeholder:"T" help:"Form: the encoding itself, such as q8_0; no mapping and no policy."`
 	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Values of a head."`

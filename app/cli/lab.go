@@ -17,7 +17,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// labFlags are shared by the measurements that keep what they finish.
+// labFlags are shared by the measurements whose results are saved.
 type labFlags struct {
 	evalFlags
 	Quick bool `help:"Measure less: minutes on a small model, with wider errors."`
@@ -50,7 +50,7 @@ type labRun struct {
 	leave func() error // close, except for f16's log-probabilities
 }
 
-// lab opens the lab of a model and shows how far it is.
+// lab opens the lab of a model and shows its progress.
 func (f *labFlags) lab(r *run) (*labRun, error) {
 	l, err := f.silentLab(r)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *labRun) preset(name string) (kv.Pair, error) {
 	return kv.Pair{K: w.K.Name, V: w.V.Name}, nil
 }
 
-// printReport prints the table and what there is to say.
+// printReport prints the table and the remarks.
 func (r *run) printReport(rep *eval.Report) error {
 	lines := rep.Table(true)
 	t := newTable(lines[0]...)
@@ -305,7 +305,7 @@ func (c *evalSpeedCmd) Run(r *run) error {
 	}, func(c *eval.Cell) any { return result(c.Speed) })
 }
 
-// result is nil as an any where the pointer is.
+// result returns a nil interface for a nil pointer.
 func result[T any](p *T) any {
 	if p == nil {
 		return nil
@@ -380,7 +380,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	return r.printReport(rep)
 }
 
-// report says what the cells were measured on.
+// report describes what the cells were measured on.
 func (f *labFlags) report(r *run, l *labRun, cells []eval.Cell) *eval.Report {
 	cfg := l.model.Config()
 	text := f.Text

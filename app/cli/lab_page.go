@@ -14,8 +14,8 @@ import (
 )
 
 // pageLab is the lab behind the cache panel: `eval recommend --quick` with the
-// settings of the page. What it finds is kept with the model, and either of the
-// two knows what the other has measured.
+// settings of the page. Results are saved with the model, and the command and the page
+// share them.
 type pageLab struct{ run run }
 
 // newPageLab takes a run whose progress nobody sees.
@@ -25,7 +25,7 @@ func newPageLab(r *run) pageLab {
 	return pageLab{quiet}
 }
 
-// command is the command that the page's request stands for.
+// command returns the command for a request of the page.
 func (p *pageLab) command(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 	f := labFlags{Quick: true}
 	f.Model, f.Engine, f.Text = m.Path, *c, eval.All
@@ -33,7 +33,7 @@ func (p *pageLab) command(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 	return &evalRecommendCmd{labFlags: f}
 }
 
-// Known reads what is kept.
+// Known reads the saved results.
 func (p pageLab) Known(m hub.Model, c *config.Engine) (q *page.Quality, err error) {
 	l, err := p.command(&m, c).silentLab(&p.run)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p pageLab) Recommend(ctx context.Context, m hub.Model, c *config.Engine, t
 	return known(l)
 }
 
-// doing says what a lab does, for a person.
+// doing describes the current task of a lab to the user.
 func doing(s eval.Progress) string {
 	task, ok := map[eval.Task]string{
 		eval.TaskKLD: "Comparing predictions", eval.TaskAgree: "Comparing responses", eval.TaskCopy: "Testing recall",

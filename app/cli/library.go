@@ -30,7 +30,7 @@ func (r *run) library(c config.Library) (*hub.Library, error) {
 	})
 }
 
-// find turns MODEL, a path or a name of the library, into a path.
+// find turns MODEL, a path or a name in the library, into a path.
 func (r *run) find(model string) (string, error) {
 	info, err := os.Stat(model)
 	if err == nil && !info.IsDir() {
@@ -58,7 +58,7 @@ func (r *run) find(model string) (string, error) {
 	return m.Path, nil
 }
 
-// modelName is how a model is called in output.
+// modelName returns the name of a model in output.
 func (r *run) modelName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), ".gguf")
 }

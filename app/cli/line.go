@@ -7,8 +7,8 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// cell is what the cursor moves over in one step: a character as a reader sees it,
-// however many runes it has, or a word that stands for a pasted text.
+// cell is what the cursor crosses in one step: a visible character, however many runes it
+// has, or the placeholder of a pasted text.
 type cell struct{ shown, text string }
 
 // cells cuts a text into characters.
@@ -22,7 +22,7 @@ func cells(text string) []cell {
 	return list
 }
 
-// whole is what cells say, pasted texts included.
+// whole returns the text of cells, with pasted texts in full.
 func whole(list []cell) string {
 	var b strings.Builder
 	for _, c := range list {
@@ -68,7 +68,7 @@ type line struct {
 	draft         []cell // what was written before going there
 }
 
-// action is what a key asks for.
+// action is the effect of a key.
 type action int
 
 const (
@@ -96,7 +96,7 @@ const (
 	keySwap
 )
 
-// press changes the line by a key.
+// press changes the line according to a key.
 func (l *line) press(k key) {
 	switch {
 	case k.cell != nil:
@@ -108,7 +108,7 @@ func (l *line) press(k key) {
 	}
 }
 
-// do changes the line as a key asks.
+// do changes the line by an action.
 func (l *line) do(a action) {
 	switch a {
 	case keyLeft:
@@ -187,8 +187,8 @@ func (l *line) wordAfter() int {
 	return n
 }
 
-// write puts a text before the cursor. Its first rune may belong to the character
-// that is there.
+// write inserts a text before the cursor. Its first rune may combine with the previous
+// character.
 func (l *line) write(text string) {
 	if n := len(l.before); n > 0 && l.before[n-1].shown == l.before[n-1].text {
 		text = l.before[n-1].text + text
@@ -213,7 +213,7 @@ func (l *line) recall(n int) {
 	l.set(show, len(show))
 }
 
-// submit returns what the line says, remembers it and begins an empty one.
+// submit returns the text of the line, adds it to the history and empties the line.
 func (l *line) submit() string {
 	all := l.all()
 	text := whole(all)

@@ -9,8 +9,8 @@ import (
 	"godwit/app/telemetry"
 )
 
-// loadBar shows a load, and a calibration before it: as a bar on a terminal, else
-// the calibration as a line of the log now and then.
+// loadBar shows a load and the calibration before it: as a bar on a terminal, otherwise as
+// occasional log lines about the calibration.
 type loadBar struct {
 	r    *run
 	name string
@@ -79,14 +79,14 @@ func (b *loadBar) close() {
 	b.bar.close()
 }
 
-// loadBars are those of the models of a server, by path.
+// loadBars are the bars of the models of a server, by path.
 type loadBars struct {
 	r    *run
 	mu   sync.Mutex
 	bars map[string]*loadBar
 }
 
-// of is the bar of a path, which only logs if it is made here.
+// of returns the bar of a path; a new one only logs.
 func (l *loadBars) of(path string) *loadBar {
 	l.mu.Lock()
 	defer l.mu.Unlock()

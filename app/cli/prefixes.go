@@ -11,16 +11,16 @@ import (
 	"godwit/engine"
 )
 
-// What prefixes may take where nobody says.
+// Default limits of prefixes.
 const (
 	mostPrefixDisk   = 8 << 30
 	mostPrefixMemory = 1 << 30
 )
 
-// prefixFolder is where what models have read is kept.
+// prefixFolder is the folder of stored prefixes.
 func (r *run) prefixFolder() string { return filepath.Join(r.home.Data, "cache", "prefixes") }
 
-// prefixes opens the store of what models have read, and says where it is.
+// prefixes opens the prefix store, and logs its folder.
 func (r *run) prefixes(s *config.Server) *engine.Prefixes {
 	o := engine.PrefixOptions{Dir: r.prefixFolder(), Space: hub.Space, Log: r.log, Disk: mostPrefixDisk, Memory: mostPrefixMemory}
 	if s.PrefixDisk != nil {
@@ -43,7 +43,7 @@ func (r *run) prefixes(s *config.Server) *engine.Prefixes {
 	return store
 }
 
-// nearest is a folder, or the nearest one above it that is there.
+// nearest returns a folder or its nearest existing parent.
 func nearest(dir string) string {
 	for {
 		if _, _, err := hub.Space(dir); err == nil || dir == filepath.Dir(dir) {
@@ -62,7 +62,7 @@ type cacheListCmd struct {
 	JSON bool `name:"json" help:"Machine-readable output."`
 }
 
-// keptRow is what is kept of one model, cache and key as cache list prints it.
+// keptRow is a row of cache list: the stored prefixes of one model, cache and key.
 type keptRow struct {
 	Name       string    `json:"name"`
 	Tokens     int       `json:"tokens"`

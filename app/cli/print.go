@@ -28,8 +28,8 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// printable is a text that may quote a file, with what a terminal would obey
-// written as in Go. Lines and tabs stay.
+// printable escapes, as in Go, everything in a text that a terminal would interpret. Line
+// breaks and tabs stay.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -43,8 +43,8 @@ func printable(s string) string {
 	return b.String()
 }
 
-// shown is what a model or its file says, as standard output takes it: a file or
-// another program gets every byte.
+// shown prepares a text of a model or its file for standard output: a file or another
+// program gets every byte.
 func (r *run) shown(s string) string {
 	if r.screen {
 		return spoken(s)
@@ -52,8 +52,8 @@ func (r *run) shown(s string) string {
 	return s
 }
 
-// spoken is what a model wrote, for a terminal: without what that would obey, but
-// with the format characters that scripts and emoji need.
+// spoken prepares a model's text for a terminal: without anything that a terminal would
+// interpret, but with the format characters of scripts and emoji.
 func spoken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\r' {
@@ -101,20 +101,19 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// bar is a progress bar on standard error; silent where that is not a terminal. A
-// line of the log takes it away, and it is drawn again when it moves on.
+// bar is a progress bar on standard error, silent if that is not a terminal. A log line
+// clears it, and the next progress draws it again.
 type bar struct {
 	r *run
 	p *progressbar.ProgressBar
 }
 
-// bar starts a bar for what is done to a file, or something else of that name,
-// that reports a share from 0 to 1.
+// bar starts a bar for work on a named file or object that reports a share from 0 to 1.
 func (r *run) bar(what, name string) *bar {
 	return r.draw(1000, what+" "+filepath.Base(name))
 }
 
-// draw starts a bar of total steps, -1 where nobody knows how many.
+// draw starts a bar of total steps; -1: unknown.
 func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	if !terminal(r.err) {
 		return &bar{}
@@ -134,8 +133,8 @@ func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 // speed and the times.
 const besideLabel = 34
 
-// label is what a bar says, cut to what keeps the bar on one row: a longer one
-// leaves rows behind with every drawing.
+// label is the text of a bar, cut so that the bar fits one row. A longer bar would leave
+// rows behind at every update.
 func (r *run) label(what string) string {
 	width := 80
 	if f, ok := r.err.(*os.File); ok {
@@ -167,14 +166,14 @@ func (b *bar) share(s float64) error {
 	return nil
 }
 
-// set moves a bar to a step; what it cannot draw is not worth an error.
+// set moves a bar to a step; a failure to draw is ignored.
 func (b *bar) set(step int64) {
 	if b.p != nil {
 		_ = b.p.Set64(step)
 	}
 }
 
-// describe says what is going on.
+// describe sets the text of the bar.
 func (b *bar) describe(what string) {
 	if b.p != nil {
 		b.p.Describe(b.r.label(what))
@@ -188,7 +187,7 @@ func (b *bar) close() {
 	}
 }
 
-// clearBar takes the bar away that is drawn, if any.
+// clearBar removes the visible bar, if there is one.
 func (r *run) clearBar() {
 	if p := r.drawn.Load(); p != nil {
 		_ = p.Clear() // as in set

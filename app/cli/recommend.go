@@ -36,7 +36,7 @@ func (c *evalRecommendCmd) Run(r *run) (err error) {
 	return r.printRecommendation(&rec)
 }
 
-// recommend asks the lab.
+// recommend runs the lab.
 func (c *evalRecommendCmd) recommend(ctx context.Context, r *run, l *labRun) (eval.Recommendation, error) {
 	ask := eval.Ask{Context: c.CtxSize, Budget: int64(c.Budget), Limits: eval.DefaultLimits()}
 	if ask.Context == 0 {

@@ -108,7 +108,7 @@ func (c *serveCmd) hosting(r *run) (hosting, error) {
 	return o, nil
 }
 
-// model finds MODEL, a path or a name of the library.
+// model finds MODEL, a path or a name in the library.
 func (r *run) model(l *hub.Library, name string) (hub.Model, error) {
 	path, err := r.find(name)
 	if err != nil {

@@ -21,7 +21,7 @@ type showCmd struct {
 	JSON     bool `name:"json" help:"Machine-readable output."`
 }
 
-// shown is what show prints.
+// shown is the output of show.
 type shown struct {
 	Path     string            `json:"path"`
 	Size     int64             `json:"size"`
@@ -41,7 +41,7 @@ type shownTensor struct {
 	Shape []int  `json:"shape"`
 }
 
-// Run shows what a model is. A model that cannot be run is shown too.
+// Run describes a model, even one that cannot be run.
 func (c *showCmd) Run(r *run) error {
 	path, err := r.find(c.Model)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"godwit/app/config"
 )
 
-// spellings turns help and --version, which other programs have, into what they
-// are here and llama.cpp's single-dash flags of several letters into their long
-// form, takes out -fa, which has nothing to switch here, and joins negative
-// numbers to the flag before them: the parser would take them for flags.
+// spellings rewrites arguments in the spelling of other programs: help and --version, and
+// llama.cpp's single-dash flags of several letters. It removes -fa, which has no effect
+// here, and joins negative numbers to the flag before them, since the parser would take
+// them for flags.
 func (r *run) spellings(parser *kong.Kong, args []string) []string {
 	wants := wantValue(parser.Model.Node, make(map[string]bool))
 	long := make(map[string]string)
@@ -82,7 +82,7 @@ func wantValue(n *kong.Node, into map[string]bool) map[string]bool {
 	return into
 }
 
-// negative reports whether an argument starts as a negative number does.
+// negative reports whether an argument starts like a negative number.
 func negative(arg string) bool {
 	rest, ok := strings.CutPrefix(arg, "-")
 	rest = strings.TrimPrefix(rest, ".")

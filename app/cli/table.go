@@ -102,7 +102,7 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 	return nil
 }
 
-// size is what is measured: each task in as long a text as the window holds.
+// size is the size of the measurements: each task in the longest text that fits the window.
 func (c *evalTableCmd) size(s *eval.Size) {
 	s.Window, s.Chunks, s.Every, s.Agree, s.AgreeBehind = c.CtxSize, c.Chunks, c.Every, c.Agree, c.Behind
 	const question, records = 64, 640 // what a task puts beside the text
@@ -141,7 +141,7 @@ func (c *evalTableCmd) name(p kv.Pair) string {
 	return name
 }
 
-// perToken is what one more token takes in the layers that keep all of them.
+// perToken is the memory of one more token in the layers without a window.
 func perToken(p *kv.Plan) string {
 	n := 0
 	for i := range p.Layers {

@@ -65,7 +65,7 @@ func (c *templateCmd) Run(r *run) error {
 	return err
 }
 
-// own is the template that the flags name, empty for the model's.
+// own is the template that the flags name; empty: the model's.
 func (c *templateCmd) own() (string, error) {
 	if c.File != "" {
 		b, err := os.ReadFile(c.File)

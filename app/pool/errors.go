@@ -14,15 +14,15 @@ var (
 	ErrFixed    = errors.New("the server has one model")    // it cannot be removed
 )
 
-// MissingError is about a name that no model has.
+// MissingError says that no model has a name.
 type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("model %.256q is not there; GET /v1/models lists the models, 'godwit pull' fetches more", e.Name)
 }
 
-// UnnamedError is about a request that names no model where several could be meant,
-// or none is there.
+// UnnamedError says that a request names no model and the pool has several models, or
+// none.
 type UnnamedError struct{ Names []string } // names of some models; the last may be "..."
 
 func (e *UnnamedError) Error() string {
@@ -32,7 +32,7 @@ func (e *UnnamedError) Error() string {
 	return "this field is required; there are " + strings.Join(e.Names, ", ")
 }
 
-// LoadError is about a model that cannot be loaded.
+// LoadError says why a model cannot be loaded.
 type LoadError struct {
 	Name string
 	Err  error

@@ -26,14 +26,14 @@ func (l *Lease) Release() {
 	l.once.Do(func() { l.p.release(l.entry, l.keep) })
 }
 
-// Terms are what a user of a model asks for besides the model.
+// Terms are the conditions of a lease.
 type Terms struct {
 	KeepAlive *time.Duration // after this use; nil: as the pool's
 	Context   int            // tokens that the context holds at least
 }
 
-// Acquire returns a model, loaded. It reaches every model file, also beside one
-// that answers to all names. Where ctx ends first, the load continues.
+// Acquire loads a model if necessary and leases it. It reaches every model file, even if
+// the pool serves one model under all names. If ctx ends first, the load continues.
 func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease, error) {
 	start := time.Now()
 	for {
@@ -64,9 +64,9 @@ func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease
 	}
 }
 
-// try takes a loaded model, or starts the load, and says what to wait for: the end
-// of a load, for which a user is counted already so that nothing unloads the model
-// before, or with no lease the end of an unload.
+// try leases a loaded model, or starts the load and returns what to wait for. With a
+// lease that is the end of the load, and the user is counted already, so that nothing
+// unloads the model first. Without a lease it is the end of an unload.
 func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +92,8 @@ func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error)
 	return l, nil, nil
 }
 
-// arrived gives a lease its model when a load has ended. again: another load has
-// begun since.
+// arrived gives a lease its model once a load has ended. again reports that another load
+// has begun since.
 func (p *Pool) arrived(l *Lease) (again bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,14 +132,14 @@ func (p *Pool) abandon(l *Lease, loaded <-chan struct{}) {
 	}()
 }
 
-// leave counts out a user who has not used the model, which stays loaded.
+// leave removes a user that has not used the model. The model stays loaded.
 func (p *Pool) leave(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.out()
 }
 
-// release counts a user out and starts the clock.
+// release removes a user and starts the keep-alive time.
 func (p *Pool) release(e *entry, keep *time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ type entry struct {
 	stale   bool          // loaded with options that have changed
 }
 
-// out counts a user out; the pool's lock is held.
+// out removes a user; the pool's lock is held.
 func (e *entry) out() {
 	e.users--
 	if e.users == 0 && e.idle != nil {
@@ -38,7 +38,7 @@ func (e *entry) out() {
 	}
 }
 
-// start begins to load a model that is not there; p.mu is held.
+// start begins to load a model; p.mu is held.
 func (p *Pool) start(info hub.Model) *entry {
 	e := p.entries[info.Path]
 	if e == nil {
@@ -94,8 +94,8 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	p.log.Info("model ready", "model", e.info.Name, "ctx", eng.Context(), "ms", e.took.Milliseconds())
 }
 
-// open loads a model with the options of this time and a context of at least so
-// many tokens.
+// open loads a model with the current options and a context of at least that many
+// tokens.
 func (p *Pool) open(ctx context.Context, e *entry, least int) (*engine.Engine, error) {
 	o, err := p.o.Engine()
 	if err != nil {
@@ -170,8 +170,8 @@ func (p *Pool) unload(e *entry) <-chan struct{} {
 	return e.change
 }
 
-// Unload unloads the model of a path and waits for it. ErrBusy: it is in use, or
-// being loaded, and was for as long as an unload waits for that.
+// Unload unloads the model of a path and waits for the end. It returns ErrBusy if the model
+// is still in use or being loaded after a short wait.
 func (p *Pool) Unload(path string) error {
 	late := time.After(p.parting)
 	for {

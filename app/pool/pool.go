@@ -7,8 +7,8 @@
 //	defer l.Release()
 //	l.Engine.Generate(ctx, request)
 //
-// A model is unloaded, loading, loaded, unloading, or failed. Whoever needs to follow
-// these states registers a Watcher.
+// A model is unloaded, loading, loaded, unloading, or failed. A Watcher is notified of
+// changes.
 package pool
 
 import (
@@ -28,12 +28,12 @@ import (
 type Options struct {
 	Library *hub.Library // may be nil
 	Model   *hub.Model   // the only model; nil: the models of Library
-	// Engine returns the options of a load, as the settings are at that time.
+	// Engine returns the options of a load from the current settings.
 	Engine    func() (engine.Options, error)
 	KeepAlive time.Duration // how long an idle model stays loaded; negative: for ever
 	Watch     Watcher
-	// Free returns the bytes that a load in place of the model at path may take, 0
-	// where that is unknown; nil: as the device says.
+	// Free returns the bytes for a load that replaces the model at path; 0: unknown. nil:
+	// the free memory of the device.
 	Free func(path string, o *engine.Options) int64
 	Log  *slog.Logger // nil: none
 }
@@ -43,8 +43,8 @@ func Fixed(o engine.Options) func() (engine.Options, error) {
 	return func() (engine.Options, error) { return o, nil }
 }
 
-// Watcher receives what happens to models. Its functions must not block, nor call
-// the pool; each may be nil.
+// Watcher is notified of changes to models. Its functions must not block or call the pool;
+// each may be nil.
 type Watcher struct {
 	Changed   func()                             // the state of a model has changed
 	Loading   func(path string, share float64)   // progress of a load, from 0 to 1
@@ -76,8 +76,8 @@ type Pool struct {
 	closed  bool
 }
 
-// parting is how long an unload waits for users: the client of a request that ends
-// with an error, or that hangs up, may know of that before the model is let go.
+// parting is how long an unload waits for users. A client may learn that its request has
+// ended shortly before the request releases the model.
 const parting = time.Second
 
 // New makes a pool.
@@ -116,7 +116,7 @@ func (p *Pool) Preload() {
 	}
 }
 
-// Watch registers a watcher. It hears of what happens from now on.
+// Watch registers a watcher for changes from now on.
 func (p *Pool) Watch(w Watcher) {
 	p.watching.Lock()
 	defer p.watching.Unlock()
@@ -177,15 +177,15 @@ func (p *Pool) KeepAlive(span time.Duration) {
 // Library returns the library of the models; nil without one.
 func (p *Pool) Library() *hub.Library { return p.library }
 
-// Options returns the options of a load at this time. A plan made with them counts
-// the memory of the loaded models.
+// Options returns the current options of a load. A plan made with them counts the memory
+// of the loaded models.
 func (p *Pool) Options() (engine.Options, error) {
 	o, err := p.o.Engine()
 	p.account(&o)
 	return o, err
 }
 
-// account has a load counted with the other models of this process.
+// account makes a load count with the other models of this process.
 func (p *Pool) account(o *engine.Options) {
 	if o.Memory == nil {
 		o.Memory = &p.reserved

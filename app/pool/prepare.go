@@ -28,7 +28,7 @@ const (
 	Stopped   = "stopped" // stopped by a person; the next load begins again
 )
 
-// preparer measures what loads have left for later, one model at a time and only
+// preparer runs the calibrations that loads left for later, one model at a time and only
 // while no model is in use.
 type preparer struct {
 	ctx     context.Context
@@ -37,12 +37,12 @@ type preparer struct {
 	log     *slog.Logger
 	measure func(ctx context.Context, path string, o engine.Options, progress func(float64) error) error
 	work    sync.WaitGroup
-	rest    time.Duration // without use, before it begins
-	look    time.Duration // between looks whether a model is in use
+	rest    time.Duration // idle time before it begins
+	look    time.Duration // interval of checks whether a model is in use
 
 	mu     sync.Mutex
 	queue  []prepared
-	now    string             // path of what is measured
+	now    string             // path of the model being measured
 	cancel context.CancelFunc // ends it; nil: nothing is measured
 	idle   chan struct{}      // closed when nothing is measured
 }
@@ -145,8 +145,8 @@ func (p *preparer) prepare(ctx context.Context, q prepared) error {
 	})
 }
 
-// quiet waits until no model has been in use for a time. waits is called when it
-// begins to wait, with 0, and then with how long it waited; nil: nobody is.
+// quiet waits until no model has been in use for a time. waits, which may be nil, is called
+// with 0 when the wait begins, and with its length at the end.
 func (p *preparer) quiet(ctx context.Context, rest time.Duration, waits func(time.Duration)) error {
 	start := time.Now()
 	since, waited := start, false
@@ -195,6 +195,6 @@ func (p *preparer) stop(path string) {
 	<-idle
 }
 
-// StopPreparing ends the calibration of a model in the background. What it has
-// measured is kept, and the next load begins it again.
+// StopPreparing ends the calibration of a model in the background. Its progress is saved,
+// and the next load continues it.
 func (p *Pool) StopPreparing(path string) { p.preparer.stop(path) }

@@ -44,7 +44,7 @@ func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	return e.idle
 }
 
-// renew has every model loaded again before its next use, once its users are gone.
+// renew makes every model reload before its next use, once its current users are done.
 func (p *Pool) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,8 +60,8 @@ func (p *Pool) renew() {
 	}
 }
 
-// Fits refuses, with an engine.MemoryError, a context for which a loaded model would
-// be unloaded in vain.
+// Fits returns an engine.MemoryError for a context that would not fit even after a loaded
+// model is unloaded.
 func (p *Pool) Fits(m *hub.Model, least int) error {
 	p.mu.Lock()
 	var now *engine.Engine
@@ -80,8 +80,8 @@ func (p *Pool) Fits(m *hub.Model, least int) error {
 	return engine.Fits(m.Path, o, p.o.Free(m.Path, &o))
 }
 
-// makeRoom unloads idle models, the one used longest ago first, until the
-// device has free what a file of that size takes.
+// makeRoom unloads idle models, the least recently used first, until the device has room
+// for a file of that size.
 func (p *Pool) makeRoom(next *entry) {
 	for {
 		p.mu.Lock()
@@ -92,15 +92,15 @@ func (p *Pool) makeRoom(next *entry) {
 			}
 		}
 		p.mu.Unlock()
-		// The repacked weights and a cache of the same order.
+		// Repacked weights, and a cache of about the same size.
 		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next) {
 			return
 		}
 	}
 }
 
-// unloadOldest unloads the idle model that was used longest ago and waits for it.
-// false: every model is in use.
+// unloadOldest unloads the least recently used idle model and waits for it. It returns
+// false if every model is in use.
 func (p *Pool) unloadOldest(next *entry) bool {
 	p.mu.Lock()
 	var oldest *entry

@@ -8,7 +8,7 @@ import (
 	"godwit/engine"
 )
 
-// State is where a model stands.
+// State is the state of a model.
 type State string
 
 // The states of a model.
@@ -28,10 +28,10 @@ type Standing struct {
 	Bytes   int64          // weights and cache of the loaded model
 	Until   time.Time      // when it will be unloaded; zero: never, or in use
 	Options engine.Options // options of the last load
-	Wanted  bool           // somebody waits for its users to leave
+	Wanted  bool           // a load or unload waits for its users to finish
 }
 
-// Model is a model that requests can name and where it stands.
+// Model is a model that requests can name, with its state.
 type Model struct {
 	hub.Model
 	Standing
@@ -48,7 +48,7 @@ func (m *Model) Publisher() string {
 	return "local"
 }
 
-// Standing returns where the model of a path stands.
+// Standing returns the state of the model of a path.
 func (p *Pool) Standing(path string) Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *Pool) busy() bool {
 	return false
 }
 
-// Health reports whether the model of Options.Model is there, or why not.
+// Health returns nil if the model of Options.Model is loaded, otherwise the reason.
 func (p *Pool) Health() (ready bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,9 +98,8 @@ func (p *Pool) Health() (ready bool, err error) {
 	return false, p.fixed.err
 }
 
-// Usage is what all loaded models hold, and what their attention has counted
-// since they were loaded: values that Sparse V looked at and skipped, and blocks
-// whose scale was saturated.
+// Usage sums the cells of all loaded models and the counters of their attention since the
+// load: values that Sparse V tested and skipped, and blocks with a saturated scale.
 type Usage struct {
 	Models, Busy, Queued, Tokens, Cells, Free int
 	Considered, Skipped, Saturated            int64

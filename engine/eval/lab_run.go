@@ -17,7 +17,7 @@ func (l *Lab) subject(ctx context.Context, p subject, tasks []Task) ([]Cell, err
 		return nil, nil
 	}
 	if err := l.Store.Try(); err != nil {
-		return nil, fmt.Errorf("nothing is measured, since it could not be kept: %w", err)
+		return nil, fmt.Errorf("nothing was measured, because the result could not be saved: %w", err)
 	}
 	open := l.Open
 	if p.base && l.Base != nil {

@@ -17,9 +17,9 @@ import (
 // ErrBusy says that another process uses a folder.
 var ErrBusy = errors.New("another process uses the folder")
 
-// Chains is what a store has of the texts of one model, cache and key.
+// Chains describes the stored texts of one model, cache and key.
 type Chains struct {
-	Name       string // name of the root, which says nothing to those without the secret
+	Name       string // name of the root, meaningless without the secret
 	Pages      int
 	PageBytes  int64
 	Points     int
@@ -30,9 +30,8 @@ type Chains struct {
 // Tokens is the number of tokens in its pages.
 func (c *Chains) Tokens() int { return c.Pages * PageTokens }
 
-// Inspect lists what a folder has, the most recently used first, and the bytes of
-// its files. It changes nothing, and a process that writes the folder is not in
-// its way.
+// Inspect lists the contents of a folder, the most recently used first, and the bytes of
+// its files. It changes nothing and works while a process writes the folder.
 func Inspect(dir string) (list []Chains, size int64, err error) {
 	secret, err := os.ReadFile(filepath.Join(dir, secretFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +125,7 @@ func (s *Store) Usage() Usage {
 	return u
 }
 
-// ClearFolder deletes what a folder has. It fails where another process uses it.
+// ClearFolder deletes the contents of a folder. It fails if another process uses it.
 func ClearFolder(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -173,8 +172,8 @@ func (s *Store) Clear() error {
 	return errors.Join(errs...)
 }
 
-// still waits until nothing is read from the files or waits to be written, and
-// keeps it so until the function that it returns is called.
+// still waits until no file is being read and nothing waits to be written. It blocks new
+// reads and writes until the returned function is called.
 func (s *Store) still() (unlock func()) {
 	var files sync.Locker = new(sync.Mutex)
 	if s.disk != nil {

@@ -38,8 +38,8 @@ func keyed(secret []byte, kind byte, parts ...[]byte) (k Key) {
 	return k
 }
 
-// Root is the key in front of the first page of texts whose bytes mean the same:
-// all that decides it goes in, whatever its length.
+// Root is the key before the first page of a text. Its arguments, of any length, cover
+// everything that decides what the bytes of the pages mean.
 func (s *Store) Root(context ...[]byte) Key {
 	var all []byte
 	for _, c := range context {

@@ -11,7 +11,7 @@ import (
 // ErrGone says that bytes are no longer there, or damaged.
 var ErrGone = errors.New("prefix: the record is gone")
 
-// Match is what a store has of the beginning of a text.
+// Match is the part of a text that a store has.
 type Match struct {
 	s      *Store
 	pages  []*node
@@ -83,7 +83,7 @@ func (m *Match) ReadPoint(pos int) (data []byte, disk bool, err error) {
 	return nil, false, ErrGone
 }
 
-// Use says that a text was continued behind pos positions.
+// Use records that a text was continued after pos positions.
 func (m *Match) Use(pos int) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()

@@ -27,7 +27,7 @@ type Options struct {
 	Log   *slog.Logger // nil: none
 }
 
-// Record is something to keep.
+// Record is one part of a page, or a point, to store.
 type Record struct {
 	Key    Key // key of the page or point: Next or PointKey of the others
 	Parent Key // the page before it, or the root
@@ -67,12 +67,12 @@ type node struct {
 	point       bool
 	parts       []*blob // indexed by part; nil if missing
 	points      []*node // points of this page
-	kids        int     // pages and points that hang on this one
+	kids        int     // pages and points whose parent this is
 	used        int64   // clock of its last use
 	in          [2]residence
 }
 
-// residence is what a tier has of a node.
+// residence is the state of a node in one tier.
 type residence struct {
 	bytes int64
 	kids  int // nodes that hang on this one and have bytes in the tier
@@ -161,20 +161,20 @@ func (s *Store) Sync() {
 	}
 }
 
-// tick is the time of a use, which never stands still.
+// tick returns the time of a use; no two uses have the same.
 func (s *Store) tick() int64 {
 	s.clock = max(s.clock+1, time.Now().UnixMilli())
 	return s.clock
 }
 
-// Has reports whether a index of the part in a page, or a point, is there.
+// Has reports whether a part of a page, or a point, is stored.
 func (s *Store) Has(key Key, part int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nodes[key].blob(part) != nil
 }
 
-// Reaches reports whether anything is there of a page.
+// Reaches reports whether any part of a page is stored.
 func (s *Store) Reaches(key Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +189,8 @@ func (n *node) blob(part int) *blob {
 	return n.parts[part]
 }
 
-// Put keeps a record, whose data it takes over. A record that hangs on nothing,
-// or for which there is no room, is not kept.
+// Put stores a record and takes ownership of its data. It drops a record without a parent,
+// or without room for it.
 func (s *Store) Put(r Record) {
 	if r.Part < 0 || r.Part >= MaxParts || r.Point && r.Part != 0 || len(r.Tokens) > PageTokens || !r.Point && len(r.Tokens) != PageTokens {
 		panic("prefix: a record that is neither a page nor a point")
@@ -258,7 +258,7 @@ func (s *Store) room(size int64) bool {
 	return s.mem.bytes+size <= s.mem.most
 }
 
-// grow returns the node of a record, which hangs on its parent.
+// grow returns the node of a record and links it to its parent.
 func (s *Store) grow(r *Record) *node {
 	if n := s.nodes[r.Key]; n != nil {
 		return n
@@ -304,7 +304,7 @@ func (s *Store) enter(t *tier, n *node, size int64) {
 	t.bytes += size
 }
 
-// leave counts them out.
+// leave subtracts them.
 func (s *Store) leave(t *tier, n *node, size int64) {
 	in := &n.in[t.which]
 	in.bytes -= size
@@ -327,8 +327,8 @@ func (s *Store) first(n *node) {
 	}
 }
 
-// touch makes a node and all before it the most recently used ones. Those nearer
-// to the root count as used later, so that chains are given up from their ends.
+// touch makes a node and its ancestors the most recently used ones. Nodes nearer to the root
+// count as used later, so that chains are dropped from their ends.
 func (s *Store) touch(n *node) {
 	for n != nil {
 		n.used = s.tick()
@@ -340,7 +340,7 @@ func (s *Store) touch(n *node) {
 // sample is how many of the least recently used records are compared.
 const sample = 24
 
-// trim gives up records of a tier until its bytes are at most most.
+// trim drops records of a tier until it has at most most bytes.
 func (s *Store) trim(t *tier, most int64) {
 	for t.bytes > most {
 		n := s.least(t)
@@ -351,8 +351,8 @@ func (s *Store) trim(t *tier, most int64) {
 	}
 }
 
-// least is the least valuable record of a tier, of those that nothing hangs on
-// and that were not used for the longest time.
+// least returns the least valuable record of a tier, among the least recently used ones
+// without children.
 func (s *Store) least(t *tier) *node {
 	var worst *node
 	var value float64
@@ -381,8 +381,8 @@ func (n *node) cost() float64 {
 	return PageTokens * (1 + float64(n.before*PageTokens)/4096)
 }
 
-// drop gives up what a tier has of a node, and the node with it where the other
-// has nothing either.
+// drop removes a node from a tier, and from the tree if the other tier has nothing of it
+// either.
 func (s *Store) drop(t *tier, n *node) {
 	for _, b := range n.parts {
 		if b == nil {
@@ -402,7 +402,7 @@ func (s *Store) drop(t *tier, n *node) {
 	s.prune(n)
 }
 
-// Forget gives up pages with the points that hang on them, wherever they are.
+// Forget drops pages and their points from memory and disk.
 func (s *Store) Forget(pages []Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -418,8 +418,7 @@ func (s *Store) Forget(pages []Key) {
 	}
 }
 
-// prune forgets the parts that no tier has, and a node without any on which
-// nothing hangs.
+// prune drops the parts that no tier has, and the node if it has no parts and no children.
 func (s *Store) prune(n *node) {
 	for i, b := range n.parts {
 		if b != nil && !b.in && b.chunk == nil {

@@ -10,14 +10,13 @@ import (
 // distance.
 const newestPoints = 16
 
-// thin gives up points on the way to a new one, so that they become rarer towards
-// the beginning: the first one and the newest stay, and before those one for each
-// doubling of the distance from the end. Where other texts part from this one, the
-// last point before stays too.
+// thin drops points before a new one, so that they become rarer towards the beginning. The
+// first and the newest points stay, and between them one for each doubling of the distance
+// from the end. The last point before a branch to another text stays too.
 func (s *Store) thin(n *node) {
 	var list []*node // the nearest first
 	parts := map[*node]bool{}
-	next := n.tokens // what follows a page on the way
+	next := n.tokens // tokens after a page of the path
 	for at := s.nodes[n.parent]; at != nil; next, at = at.tokens, s.nodes[at.parent] {
 		here := onTheWay(at.points, next)
 		here = slices.DeleteFunc(here, func(p *node) bool { return p == n })

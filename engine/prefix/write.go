@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// write is the goroutine that writes behind.
+// write is the goroutine that writes records to disk in the background.
 func (s *Store) write() {
 	defer s.ends.Done()
 	s.mu.Lock()
@@ -100,7 +100,7 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// appendRecord writes a record behind the end of the active chunk.
+// appendRecord writes a record at the end of the active chunk.
 func (s *Store) appendRecord(raw []byte) (*chunk, int64, error) {
 	d := s.disk
 	if d.looked -= int64(len(raw)); d.looked < 0 {
@@ -150,10 +150,10 @@ func (s *Store) newChunk() error {
 	return nil
 }
 
-// deadShare is the part of the bytes in use that bytes in no use may come to.
+// deadShare is the largest ratio of unused bytes to bytes in use.
 const deadShare = 25
 
-// compact rewrites the chunk with the most bytes in no use, where there are many.
+// compact rewrites the chunk with the most unused bytes, if there are many.
 func (s *Store) compact() error {
 	d := s.disk
 	for {
@@ -177,7 +177,7 @@ func (s *Store) compact() error {
 	}
 }
 
-// rewrite copies what is in use of a chunk into the active one and deletes it.
+// rewrite copies the records in use of a chunk into the active one and deletes the chunk.
 func (s *Store) rewrite(c *chunk) error {
 	d := s.disk
 	var list []*blob

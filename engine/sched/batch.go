@@ -8,8 +8,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// chunkRows is what the ends of prompt chunks are multiples of, so that kernels
-// get whole tiles.
+// chunkRows divides the lengths of prompt chunks, so that kernels get whole tiles.
 const chunkRows = 16
 
 // chunk is the next rows of a slot's job, whose cells are reserved.
@@ -20,7 +19,7 @@ type chunk struct {
 	prompt bool
 }
 
-// room is what is left of a step.
+// room is the remaining capacity of a step.
 type room struct {
 	rows, outputs int
 	bounded       bool    // the batch is bounded by time
@@ -55,8 +54,8 @@ func (s *Sched) prompts() (n int) {
 	return n
 }
 
-// plan divides a step among the jobs and reserves the cells of their rows.
-// Cells that run out send jobs back to the queue, also jobs that have a chunk.
+// plan divides a step among the jobs and reserves the cells of their rows. When the cells
+// run out, jobs return to the queue, even those that already have a chunk.
 func (s *Sched) plan() {
 	s.chunks = s.chunks[:0]
 	s.room = room{rows: s.o.Rows, outputs: s.o.Outputs}
@@ -64,8 +63,8 @@ func (s *Sched) plan() {
 	s.planPrefill()
 }
 
-// planDecode takes a row for every generating sequence. Where the batch is too
-// small for all, they alternate, and prompts get their share.
+// planDecode gives a row to every generating sequence. If the batch is too small for all,
+// they alternate, and prompts get their share.
 func (s *Sched) planDecode() {
 	rows, most := 0, s.o.Rows
 	prompts := s.prompts() > 0
@@ -125,7 +124,7 @@ func (s *Sched) planPrefill() {
 	}
 }
 
-// bound limits the time of a step's prompt rows where somebody waits for a token.
+// bound limits the time of a step's prompt rows while a sequence is generating.
 func (s *Sched) bound() {
 	if s.o.MaxStep <= 0 {
 		return
@@ -138,8 +137,8 @@ func (s *Sched) bound() {
 	}
 }
 
-// share is how many rows a prompt gets of what is left for a number of prompts.
-// The first prompt of a step always gets a tile.
+// share is the number of rows for a prompt when the rest of a step is divided among
+// prompts. The first prompt of a step always gets a tile.
 func (s *Sched) share(i, waiting int) int {
 	sl := &s.slots[i]
 	r, have, remaining := &s.room, len(sl.tokens), sl.remaining()

@@ -8,16 +8,15 @@ import (
 	"godwit/engine/prefix"
 )
 
-// What slots have read is kept, so that it need not be read again after the
-// slot holds something else, in this process or a later one. It is copied into
-// the store a piece at a time, between steps while jobs run, and at once where
-// a slot is about to lose it.
+// What slots have read is copied into the prefix store, so that it need not be read again
+// when the slot holds another text, in this process or a later one. Pieces are copied
+// between steps while jobs run, and all at once when a slot is about to lose its text.
 
 // linkPart is the part of pages of which nothing else is there yet: it only says
 // that the text continues.
 const linkPart = prefix.MaxParts - 1
 
-// chain is what is known of a slot's text in the store.
+// chain describes a slot's text in the store.
 type chain struct {
 	root  prefix.Key
 	keys  []prefix.Key // keys of the whole pages of its tokens, as far as they were needed
@@ -47,8 +46,8 @@ func (sl *slot) extent() int {
 	return len(sl.tokens)
 }
 
-// keepSome copies at most n pieces of what the slots have into the store. It
-// reports whether more is left.
+// keepSome copies at most n pieces of the slots' texts into the store. It reports whether
+// more are left.
 func (s *Sched) keepSome(n int) bool {
 	if s.o.Prefixes == nil {
 		return false
@@ -113,7 +112,7 @@ func (s *Sched) fillKeys(sl *slot, n int) {
 	}
 }
 
-// link makes the store know of a page, so that others can hang on it.
+// link adds a page to the store, so that it can be the parent of others.
 func (s *Sched) link(sl *slot, page int) bool {
 	return !s.o.Prefixes.Reaches(sl.chain.keys[page]) && s.put(sl, page, linkPart, nil)
 }
@@ -131,8 +130,8 @@ func (sl *slot) page(i int) []llm.Token {
 	return sl.tokens[i*kv.PageCells : (i+1)*kv.PageCells]
 }
 
-// keepPage copies a part of a page in the groups that give nothing back, or says
-// that all of them are in the store.
+// keepPage copies a part of a page in the groups without a window, or reports that the store
+// has all of them.
 func (s *Sched) keepPage(sl *slot, page int) (put, all bool) {
 	all = true
 	key := sl.chain.keys[page]
@@ -168,8 +167,8 @@ func (s *Sched) put(sl *slot, page, part int, data []byte) bool {
 	return !sl.chain.full
 }
 
-// continues lists the positions, up to n, at which the text of a slot may be
-// continued later. While its job runs that is what it has read of its prompt.
+// continues lists the positions, up to n, at which the text of a slot may be continued
+// later. While its job runs, only the part of the prompt that was read counts.
 func (s *Sched) continues(sl *slot, n int) []int {
 	list := s.cache.Continues(sl.seq)
 	if !s.cache.HasPoints() && len(s.cache.Windowed()) > 0 {

@@ -19,9 +19,9 @@ const (
 	// A step that took longer than predicted counts more than a faster one, so
 	// that the next one is shorter rather than longer than asked.
 	slower, faster = 0.5, 0.25
-	// What a class costs compared with the one before it, while unknown.
+	// Assumed cost of a class relative to the previous one, before any measurement.
 	deeper = 1.25
-	// One odd measurement changes a prediction by no more than this factor.
+	// The largest factor by which one measurement changes a prediction.
 	oddest = 4
 )
 
@@ -99,8 +99,8 @@ func (p *pace) rows(seconds float64, depth int) int {
 	return int(min(seconds/one, 1<<20))
 }
 
-// left is the time in seconds that a step of at most some length leaves to
-// prompts: a quarter where generating alone takes longer than the rest.
+// left is the time in seconds that a bounded step leaves for prompts: at least a quarter of
+// the bound, even if generating takes longer than the rest.
 func (p *pace) left(most time.Duration) float64 {
 	return max(most.Seconds()-p.decode, most.Seconds()/4)
 }

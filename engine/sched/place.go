@@ -9,9 +9,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// assignSlots gives queued jobs a slot, in order, as long as there are idle ones. A
-// job that wants a slot which is busy lets the others pass. After the cells
-// have run out nobody is placed until a job has ended.
+// assignSlots gives idle slots to queued jobs in order. A job that needs a particular busy
+// slot lets the others pass. After the cells have run out, no job starts until one has
+// ended.
 func (s *Sched) assignSlots() {
 	if s.hold && s.busy() > 0 {
 		return
@@ -35,8 +35,8 @@ func (s *Sched) assignSlots() {
 	s.queue = kept
 }
 
-// fits reports whether a job that had to give its cells back finds room for
-// its text and a page more. Without it, it would be read again in vain.
+// fits reports whether a job that lost its cells has room for its text and one more page.
+// With less room, reading its text again would be useless.
 func (s *Sched) fits(t *task) bool {
 	if t.order == 0 || s.busy() == 0 {
 		return true
@@ -146,9 +146,9 @@ func (s *Sched) choose(t *task) int {
 	return dst
 }
 
-// longest finds the slot whose cells hold the longest prefix of the prompt that
-// can be read on. At least one token is left to compute. It notes where the
-// prompt parts from the text that has most in common with it.
+// longest finds the slot whose cells hold the longest prefix of the prompt that can be
+// continued. At least one token is left to compute. It records where the prompt diverges
+// from the text that has most in common with it.
 func (s *Sched) longest(t *task) (src, n int) {
 	t.parts = 0
 	if t.Fresh {
@@ -216,8 +216,8 @@ func (s *Sched) cut(i, n int) {
 	s.align(i, got)
 }
 
-// align cuts a slot that could not be cut where asked down to whole pages,
-// so that the rest of a prompt is computed in the same pages every time.
+// align shortens a slot to whole pages if it could not be cut at the requested position, so
+// that the rest of a prompt is always computed in the same pages.
 func (s *Sched) align(i, got int) {
 	if got%kv.PageCells != 0 && !s.o.StateModel {
 		s.cut(i, got/kv.PageCells*kv.PageCells)

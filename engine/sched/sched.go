@@ -1,11 +1,11 @@
 // Package sched runs many sequences on one device. A single goroutine, locked
-// to its thread, owns the program and the cache; everybody else talks to it
-// over a channel, so neither needs a mutex.
+// to its thread, owns the program and the cache; all others send it functions over a
+// channel, so neither needs a mutex.
 //
 // Every step is one batch: a row for each sequence that is generating, and
 // chunks of the prompts that are still being read. A finished sequence keeps
-// its cells until somebody needs them, and a later prompt that begins alike
-// takes them over instead of computing them again.
+// its cells until another job needs them. A later prompt with the same beginning reuses
+// them instead of computing them again.
 package sched
 
 import (
@@ -55,7 +55,7 @@ const (
 	Failed                // an error, cancellation among them
 )
 
-// Job is one prompt and what to do with the logits behind it.
+// Job is one prompt and what to do with the logits after it.
 type Job struct {
 	Prompt []llm.Token // negative where a row of Tiles stands
 	Tiles  []Tile      // pictures in the prompt, in order
@@ -89,7 +89,7 @@ type Job struct {
 
 	Borders []int  // positions at which messages of the prompt end
 	Salt    string // only jobs with the same one share what was read
-	Private bool   // nothing is left of the job when it ends
+	Private bool   // forget the job's text when it ends
 }
 
 // Drafter proposes the next tokens of a job. It is called on the scheduler's goroutine.
@@ -141,9 +141,9 @@ type Options struct {
 	Prefixes *prefix.Store
 	Identity []byte
 	Unkept   func(error)
-	Reused   func(Reuse) // told how much of a prompt is not read again; may be nil
-	Observe  func(Step)  // told of every step; may be nil
-	Ended    func()      // told on the scheduler's goroutine that a job ends; may be nil
+	Reused   func(Reuse) // called with how much of a prompt is reused; may be nil
+	Observe  func(Step)  // called after every step; may be nil
+	Ended    func()      // called on the scheduler's goroutine when a job ends; may be nil
 }
 
 // Step is what one run of the device did, for metrics and tests.
@@ -312,7 +312,7 @@ func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 	})
 }
 
-// rouse wakes a waiting loop so that it checks the contexts of its jobs.
+// rouse wakes the loop so that it checks the contexts of its jobs.
 func (s *Sched) rouse() {
 	select {
 	case s.wake <- struct{}{}:
@@ -368,8 +368,8 @@ func (s *Sched) loop() {
 	}
 }
 
-// work runs a step, and keeps something of what slots have read. It reports false
-// where there is nothing to do until somebody beside the loop has finished.
+// work runs a step and copies something of the slots into the prefix store. It returns false
+// if there is nothing to do until work outside the loop has finished.
 func (s *Sched) work() bool {
 	if s.step() {
 		s.keepSome(1)
@@ -378,7 +378,7 @@ func (s *Sched) work() bool {
 	return s.keepSome(1) || s.choices+s.fetching == 0
 }
 
-// idle reports whether there is nothing to do until somebody asks.
+// idle reports whether there is nothing to do until the next call.
 func (s *Sched) idle() bool {
 	if len(s.queue) > 0 {
 		return false
@@ -427,8 +427,8 @@ func (s *Sched) cancel() {
 	s.queue = kept
 }
 
-// finish ends the job of a slot; its cells stay for reuse, except those that
-// are nobody's prefix because of a shift.
+// finish ends the job of a slot. Its cells stay for reuse, except those after text that a
+// shift has dropped.
 func (s *Sched) finish(i int, f Finish, err error) {
 	s.retract(i)
 	sl := &s.slots[i]

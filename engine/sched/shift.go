@@ -9,8 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// sinks is how many tokens of the start a shift keeps at least: without them
-// attention has nowhere to rest. Source: arXiv 2309.17453.
+// sinks is the smallest number of first tokens that a shift keeps, because attention needs
+// them as sinks. Source: arXiv 2309.17453.
 const sinks = 4
 
 // shift makes room in a full sequence: it keeps the start, drops half of what
@@ -43,9 +43,9 @@ func (s *Sched) shift(i int) error {
 	return nil
 }
 
-// move takes positions keep to keep+drop out of a sequence. It reports false,
-// and may leave the sequence empty, where that needs the tokens to be read
-// again: recurrent states and windows hold what cannot be taken out of them.
+// move removes positions keep to keep+drop from a sequence. If they cannot be removed, from
+// recurrent states or windows, it returns false and may leave the sequence empty; the
+// tokens must then be read again.
 func (s *Sched) move(i, keep, drop int) (bool, error) {
 	l := s.cache.Layout()
 	seq := s.slots[i].seq
@@ -60,7 +60,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	}
 	old := make([][]cells, len(l.Groups))
 	for g := range l.Groups {
-		lowest := 0 // what the next row sees
+		lowest := 0 // first position that the next row sees
 		if w := l.Groups[g].Window; w > 0 {
 			lowest = max(0, n-drop-w+1)
 		}
@@ -91,8 +91,8 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 			return false, err
 		}
 	}
-	// The last page of each extension still has an exact page. Where no row
-	// needs it any more it goes now, else the row would be in it alone.
+	// The last page of each extension still has an exact page. Drop it if no row needs it
+	// any more; otherwise the row would exist only there.
 	if err := s.cache.Extend(seq, 0); err != nil {
 		return false, err
 	}
@@ -167,8 +167,8 @@ type mover struct {
 	x          []float32   // all heads of a row
 }
 
-// wanted leaves of c the parts that hold a row: types that are packed by page
-// are not packed while there is an exact row.
+// wanted keeps in c only the parts that hold a row: types that are packed by page are not
+// packed while an exact row exists.
 func (m *mover) wanted(c cells) cells {
 	s := m.y.Side(m.side)
 	for part := range c {
@@ -216,7 +216,7 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 	return rows, nil
 }
 
-// decode puts the values of a row, turned, into x.
+// decode puts the values of a row, after the rotation, into x.
 func (m *mover) decode(from cells) error {
 	best := kv.Packed
 	for _, p := range []kv.Tier{kv.Exact, kv.Pinned} {
@@ -257,7 +257,7 @@ type ropeShift struct {
 	cos, sin []float32
 }
 
-// newRopeShift is the turn of keys that move down by drop positions.
+// newRopeShift returns the rotation of keys that move down by drop positions.
 func newRopeShift(r kv.Rotary, drop int) []ropeShift {
 	var list []ropeShift
 	for _, p := range r.Parts {

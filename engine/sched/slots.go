@@ -36,7 +36,7 @@ func (s *Sched) Slots(ctx context.Context) ([]SlotInfo, error) {
 	return out, err
 }
 
-// Usage is what a scheduler holds at a moment.
+// Usage is the state of a scheduler at one moment.
 type Usage struct {
 	Free   int // cells that can be taken without dropping anything
 	Queued int
@@ -44,7 +44,7 @@ type Usage struct {
 	Memory backend.Memory
 }
 
-// Usage asks the device's owner.
+// Usage returns the current usage; it waits for the running step.
 func (s *Sched) Usage(ctx context.Context) (u Usage, err error) {
 	err = s.do(ctx, func() {
 		u = Usage{Free: s.cache.Free(), Queued: len(s.queue), Counts: s.prog.Counts(), Memory: s.prog.Memory()}
@@ -120,8 +120,8 @@ func (s *Sched) Restore(ctx context.Context, i int, salt string, r io.ReadSeeker
 	return n, errors.Join(e, err)
 }
 
-// ReuseFrom is the length of the shortest beginning of an idle slot's text that
-// a prompt can reuse. A prompt that parts from the text before is read in full.
+// ReuseFrom is the length of the shortest prefix of an idle slot's text that a prompt can
+// reuse. A prompt that differs earlier is read in full.
 func (s *Sched) ReuseFrom(ctx context.Context, i int) (n int, err error) {
 	e := s.do(ctx, func() {
 		var sl *slot
@@ -164,10 +164,9 @@ func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
 	return len(tokens), nil
 }
 
-// makeRoom drops idle sequences until n cells are free for the saved one that
-// r reads next. Where that takes something from others, and in models with
-// recurrent states, whose checkpoints push each other out, the file is read to
-// its end before.
+// makeRoom drops idle sequences until n cells are free for the saved sequence that r reads
+// next. If others lose something, and always in models with recurrent states, whose
+// checkpoints displace each other, it first verifies the whole file.
 func (s *Sched) makeRoom(r io.ReadSeeker, n int) error {
 	room := s.cache.Free()
 	if room >= n && !s.o.StateModel {
@@ -208,7 +207,7 @@ func (s *Sched) verify(r io.Reader, n int) error {
 	return atEnd(r)
 }
 
-// atEnd reports bytes behind a saved slot: Save wrote none.
+// atEnd rejects bytes after a saved slot, since Save writes none.
 func atEnd(r io.Reader) error {
 	if n, err := io.CopyN(io.Discard, r, 1); n > 0 || !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: it continues after its end", ErrSession)
@@ -264,10 +263,9 @@ func readTokens(r io.Reader, most, vocab int) ([]llm.Token, error) {
 // ErrShort is what Stretch returns for a slot without a page to copy.
 var ErrShort = errors.New("the slot holds less than a page of these tokens")
 
-// Stretch brings an idle slot that begins with the first page of tokens to all
-// of them, with copies of its last whole page: a long context for
-// measurements, at once. Attention over it costs what it costs over the real
-// one; its results mean nothing.
+// Stretch extends an idle slot that begins with the first page of tokens to all of them, by
+// copying its last whole page. It makes a long context for measurements at once: attention
+// costs the same as over real text, but its results are meaningless.
 func (s *Sched) Stretch(ctx context.Context, i int, tokens []llm.Token) (err error) {
 	e := s.do(ctx, func() {
 		var sl *slot

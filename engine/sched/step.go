@@ -204,9 +204,8 @@ func (s *Sched) chooseApart(i int, logits []float32) {
 	})
 }
 
-// linger waits until choices beside the loop are down to some, but not long: a
-// job that is a little late takes part in the next step, and one that is very
-// late holds up nobody.
+// linger waits briefly until few choices outside the loop are left. A job that is a little
+// late still joins the next step, and one that is very late delays no other.
 func (s *Sched) linger(some int, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -6,16 +6,16 @@ import (
 	"godwit/engine/kv"
 )
 
-// Positions at which a prompt will be continued by others, although more of it is
-// read: where its messages end. Models that cannot be cut anywhere end a chunk
-// there, and what a row there reads is kept at once.
+// Stops are the positions where messages of a prompt end, since later prompts may continue
+// there. Models that cannot be cut at every position end a chunk at each stop, and store
+// what a row there reads.
 
 // newestStops is how many of the last message ends are kept.
 const newestStops = 8
 
-// thinned picks of some ascending positions the first one, which ends what every
-// turn of a conversation begins with, the newest ones, and before those one for
-// each doubling of the distance from the end.
+// thinned picks some of ascending positions: the first one, which ends the common beginning
+// of all turns, the newest ones, and between them one for each doubling of the distance
+// from the end.
 func thinned(list []int, end int) []int {
 	newest := max(0, len(list)-newestStops)
 	out := slices.Clone(list[newest:])
@@ -51,7 +51,7 @@ func (s *Sched) stopsOf(t *task) []int {
 	return thinned(slices.Compact(list), t.stats.Prompt)
 }
 
-// stop keeps what a slot has read where one of its stops is.
+// stop stores what a slot has read at each of its stops.
 func (s *Sched) stop(i int) {
 	sl := &s.slots[i]
 	pos := len(sl.tokens)

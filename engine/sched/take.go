@@ -18,8 +18,8 @@ type taken struct {
 	err   error
 }
 
-// ready reports whether a job can be given a slot: what the store has of its
-// prompt beyond what slots hold is read first, beside the loop.
+// ready reports whether a job can get a slot. Pages of its prompt that only the store has
+// are first read outside the loop.
 func (s *Sched) ready(t *task) bool {
 	if s.o.Prefixes == nil || t.Fresh || t.looked {
 		return !t.fetching
@@ -28,7 +28,7 @@ func (s *Sched) ready(t *task) bool {
 		return true // no slot is free, so none is chosen
 	}
 	if s.fetching > 0 && s.fetching >= len(s.slots)-s.busy() {
-		return false // the free slots are those of others
+		return false // the free slots have other texts
 	}
 	t.looked = true
 	most := len(t.tokens) - 1
@@ -63,8 +63,8 @@ func (s *Sched) ready(t *task) bool {
 	return false
 }
 
-// flushAlike keeps what slots have that begin as a prompt and cannot be cut where
-// it parts from them: the store may have what they lack there.
+// flushAlike stores the texts of slots that share a beginning with a prompt but cannot be
+// cut where it diverges. The store may have what the slots lack there.
 func (s *Sched) flushAlike(t *task, n int) {
 	for i := range s.slots {
 		sl := &s.slots[i]
@@ -103,8 +103,8 @@ func fetch(m *prefix.Match, pos int, groups [][2]int, points bool) *taken {
 	return t
 }
 
-// adopt fills an idle slot with what was taken for a job. Idle sequences give way
-// to it. false: the slot is empty.
+// adopt fills an idle slot with the pages read for a job, and drops other idle sequences if
+// necessary. On false the slot is empty.
 func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	s.empty(dst)
 	sl := &s.slots[dst]
@@ -143,7 +143,7 @@ type Reuse struct {
 	Alike int // tokens at its beginning that are known from another text
 }
 
-// Why says in words, without any text, why no more was reused.
+// Why explains why no more was reused, without quoting any text.
 func (r Reuse) Why() string {
 	switch {
 	case r.Cached >= (r.Prompt-1)/kv.PageCells*kv.PageCells:

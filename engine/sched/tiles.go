@@ -11,11 +11,11 @@ type Tile struct {
 	At    int       // position of the first row
 	Count int       // rows
 	Rows  []float32 // embeddings, all of one width
-	// Coords are the coordinates of the rows from the tile's on; nil: they count on
-	// as text does.
+	// Coords are the coordinates of the rows relative to the tile; nil: consecutive, as in
+	// text.
 	Coords []llm.Coord
-	// Span is how far the tile moves the coordinates of what follows; Count without
-	// Coords.
+	// Span is the distance by which the tile shifts later coordinates; without Coords it is
+	// Count.
 	Span int
 	// Whole says that rows see the whole tile, so that it is read in one batch.
 	Whole bool
@@ -74,9 +74,9 @@ func (t *task) coord(pos int) llm.Coord {
 	return llm.Coord{p, p, p}
 }
 
-// undivided changes a chunk of n rows so that no tile that is read in one batch is
-// divided. A tile that the rest of the step has no room for waits for the next. A
-// kept prefix may end within a tile: its cells are of the whole one.
+// undivided changes a chunk of n rows so that it divides no tile that is read in one batch.
+// A tile without room in this step waits for the next. A stored prefix may end within a
+// tile, since its cells come from the whole tile.
 func (s *Sched) undivided(i, n int) int {
 	t, have := s.slots[i].task, len(s.slots[i].tokens)
 	for k := range t.Tiles {
@@ -95,8 +95,7 @@ func (s *Sched) undivided(i, n int) int {
 	return n
 }
 
-// pictures fills in what rows of pictures have beside text. A batch without any
-// has none of it.
+// pictures fills in the embeddings and coordinates of picture rows, if the batch has any.
 func (s *Sched) pictures(b *llm.Batch) {
 	any := false
 	for _, sp := range b.Spans {
