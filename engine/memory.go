@@ -51,7 +51,7 @@ const renewal = 5 * time.Second
 type claim struct {
 	path    string
 	backend string         // backend of the model's device
-	need    backend.Memory // planned, then real
+	need    backend.Memory // planned; once loaded, the real sizes
 	loading bool
 	share   float64         // weights in place, from 0 to 1, while loading
 	touch   backend.Toucher // nil: unknown, or nothing is left untouched
@@ -84,7 +84,7 @@ func (a *Memory) Free(i backend.Info, path string) int64 {
 	return a.free(i, path, others)
 }
 
-// free is Free, with what other processes have reserved on the host.
+// free is Free, given the bytes that other processes have reserved on the host.
 func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 	free := i.Free
 	if free <= 0 {

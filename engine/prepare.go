@@ -27,7 +27,7 @@ type Prepared struct {
 	model  *Model
 	weight int64 // bytes of the weights
 	ubatch int   // rows of a batch before the context bounds them
-	pool   bool  // one pooled row a text instead of logits
+	pool   bool  // compute one pooled row per text instead of logits
 }
 
 // ErrMemory is the class of errors about too little memory.

@@ -152,7 +152,7 @@ func (q *batches) find(id string) (*batch, error) {
 	if i := slices.IndexFunc(q.list, func(b *batch) bool { return b.ID == id }); i >= 0 {
 		return q.list[i], nil
 	}
-	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q is kept; they are until the server ends", id)
+	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server ends", id)
 }
 
 // with answers with what do makes of a batch.

@@ -63,7 +63,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		}
 		if !s.raw.try(size) {
 			_, _ = io.Copy(io.Discard, limited) // a connection that breaks while it sends tells a client no reason
-			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the large bodies of other requests take the %d bytes that there are for them", rawBytes)
+			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "large bodies of other requests already take all %d bytes", rawBytes)
 		}
 		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
 		var rest []byte
@@ -97,7 +97,7 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	}
 	ctx, cancel := s.context(r)
 	defer cancel()
-	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "requests with %d bytes are being answered; this one has %d", valueBytes, bytes)
+	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "other requests hold the limit of %d bytes; this one needs %d", valueBytes, bytes)
 	ctx, stop := context.WithTimeoutCause(ctx, s.guard.turn, full)
 	defer stop()
 	if err := s.values.acquire(ctx, bytes); err != nil {

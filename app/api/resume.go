@@ -107,11 +107,11 @@ func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	case p.err != nil:
 		return nil, nil, p.err
 	case from < p.dropped:
-		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream is kept from byte %d on, %d is before that", p.dropped, from)
+		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream now starts at byte %d; byte %d was dropped", p.dropped, from)
 	case p.begins && from < end:
 		return bytes.Clone(p.buf[from-p.dropped:]), nil, nil
 	case p.ended && from > end:
-		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream has %d bytes, %d is behind its end", end, from)
+		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream has %d bytes; %d is beyond its end", end, from)
 	case p.ended:
 		return nil, nil, nil
 	}

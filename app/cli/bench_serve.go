@@ -211,7 +211,7 @@ func (d *driver) taken() []engine.Step {
 	return list
 }
 
-// prompt is n tokens that no other prompt begins with.
+// prompt returns n tokens whose beginning is unique.
 func (d *driver) prompt(n int) []llm.Token {
 	d.mu.Lock()
 	d.seed++
@@ -225,7 +225,7 @@ func (d *driver) prompt(n int) []llm.Token {
 	return out
 }
 
-// timed is one answer: when its pieces came, counted from the request.
+// timed holds the times of an answer's pieces, counted from the request.
 type timed struct {
 	pieces    []time.Duration
 	generated int

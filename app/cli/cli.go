@@ -52,7 +52,7 @@ type root struct {
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: what there are, what a context takes with them, calibration."`
-	Cache      cacheCmd      `cmd:"" help:"List or delete the prompts that are kept so that none is read twice."`
+	Cache      cacheCmd      `cmd:"" help:"List or delete stored prompts, which models need not read again."`
 	Device     deviceCmd     `cmd:"" help:"List what can compute here, and check that it does so right."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }

@@ -200,7 +200,7 @@ func (r *run) printSensitivity(p *kv.Plan) error {
 
 func samePlan(a, b kv.PlanLayer) bool {
 	for _, s := range []*kv.PlanSide{&a.K, &a.V, &b.K, &b.V} {
-		s.Sensitivity = 0 // layers differ in it that are alike
+		s.Sensitivity = 0 // it differs even between otherwise equal layers
 	}
 	return a.K == b.K && a.V == b.V && a.Window == b.Window && a.KVHeads == b.KVHeads
 }

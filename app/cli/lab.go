@@ -82,7 +82,7 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 		Open: f.opener(r), Base: f.base(r), Context: m.Config().Context, Text: text, Size: eval.Full(), SkipUnable: true,
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
 	}
-	f.Backend = r.backend(f.Backend, wait) // a result belongs to what computed it
+	f.Backend = r.backend(f.Backend, wait) // results are stored by backend
 	l.Setup, err = labSetup(f.Engine)
 	if err == nil {
 		l.BaseSetup, err = labSetup(f.PlainCache())
@@ -159,7 +159,7 @@ func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*e
 		pairs = []kv.Pair{want}
 	}
 	size(&l.Size)
-	l.SkipUnable = false // it is this that is asked for
+	l.SkipUnable = false // the user asked for exactly this task
 	cells, err := l.Run(r.ctx, []eval.Task{t}, pairs)
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func (c *evalSpeedCmd) Run(r *run) error {
 	if err := notNegative("--depths", c.Depths); err != nil {
 		return err
 	}
-	c.Fresh = true // a speed is the machine's of this moment
+	c.Fresh = true // speeds depend on the machine's current load
 	return c.task(r, eval.TaskSpeed, func(s *eval.Size) {
 		s.SpeedDepths, s.SpeedRuns = given(c.Depths, s.SpeedDepths), positive(c.Repeat, s.SpeedRuns)
 	}, func(c *eval.Cell) any { return result(c.Speed) })

@@ -29,7 +29,7 @@ const (
 	nextLines = 10 * time.Second
 )
 
-// loadBar starts one for a model; without drawn it only logs.
+// loadBar starts a bar for a model. Unless drawn is set it only logs.
 func (r *run) loadBar(name string, drawn bool) *loadBar {
 	b := &loadBar{r: r, name: filepath.Base(name), drew: drawn, bar: &bar{}}
 	if drawn {

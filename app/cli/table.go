@@ -19,7 +19,7 @@ type evalTableCmd struct {
 	windowFlags
 	Chunks int      `default:"8" help:"Chunks to measure."`
 	Tasks  string   `default:"kld,agree" placeholder:"TASK,…" help:"What is measured: kld, agree, needle, copy, arith."`
-	Some   []string `placeholder:"K/V,…" help:"Pairs that are fed one at a time too, where not all are."`
+	Some   []string `placeholder:"K/V,…" help:"Pairs to measure one token at a time as well. Default: all."`
 	Agree  int      `default:"1024" help:"Tokens fed one at a time."`
 	Behind int      `default:"0" help:"Tokens read before these."`
 	Items  int      `default:"12" help:"Texts to copy, and sums."`
@@ -121,7 +121,7 @@ func (c *evalTableCmd) head() string {
 		"|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 }
 
-// name is what the flags make of a pair.
+// name returns the name of a pair with the flags.
 func (c *evalTableCmd) name(p kv.Pair) string {
 	name := p.String()
 	w, s := c.ExactWindow, c.ExactSinks

@@ -32,7 +32,7 @@ type Chat struct {
 	System   string          `json:"system"`
 	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // object of the page: sampling and the like
 	Created  time.Time       `json:"created"`
-	Updated  time.Time       `json:"updated"` // when the last message came
+	Updated  time.Time       `json:"updated"` // time of the last message
 }
 
 // ChatChange changes the fields that are not nil.
@@ -234,7 +234,7 @@ func (s *Store) DeleteChat(ctx context.Context, id int64) error {
 	return s.removeState(file)
 }
 
-// oneRow is ErrNotFound where a statement met no row.
+// oneRow returns ErrNotFound if a statement changed no row.
 func oneRow(result sql.Result, err error) error {
 	if err != nil {
 		return err

@@ -243,7 +243,7 @@ func (t twins) rename(c *Chat) {
 	t[twinKey(c.Title, c.Created)] = true
 }
 
-// checkHead refuses what is no JSON that ExportJSON wrote.
+// checkHead rejects JSON that ExportJSON did not write.
 func checkHead(data []byte) error {
 	var head struct {
 		Format  string `json:"format"`

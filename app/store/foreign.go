@@ -27,7 +27,7 @@ type foreignChat struct {
 	Inner    *json.RawMessage `json:"chat"`
 }
 
-// foreignMessage is a message of any of them.
+// foreignMessage is a message of any of these formats.
 type foreignMessage struct {
 	Role     string         `json:"role"`
 	Sender   string         `json:"sender"`

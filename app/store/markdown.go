@@ -119,7 +119,7 @@ func unfence(text string) string {
 	return inner[:end]
 }
 
-// readMarkdown hands on the one chat of a text.
+// readMarkdown parses a text, which holds one chat, and passes the chat on.
 func readMarkdown(data []byte, now time.Time, store func(*exportedChat) error) error {
 	c, err := parseMarkdown(string(data), now)
 	if err != nil {

@@ -162,7 +162,7 @@ func (m *Message) clean() (stored, error) {
 	return out, nil
 }
 
-// cleanCalls returns a JSON list without blanks, or nothing for an empty one.
+// cleanCalls returns a JSON list without white space; nothing for an empty list.
 func cleanCalls(list json.RawMessage) (string, error) {
 	if len(list) == 0 {
 		return "", nil
