@@ -10,7 +10,7 @@ import (
 )
 
 // FirstNaN computes tokens afresh and returns the layer and the position of the first NaN
-// or infinite value; -1 and the number of tokens if there is none. It reads back keys and
+// or infinite value; -1 and the number of tokens without one. It reads back keys and
 // values, so the cache must be f32 or f16: packed types have no code for NaN. A NaN after
 // the last cache counts as the last layer's.
 func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos int, err error) {

@@ -126,7 +126,7 @@ func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err err
 	wire.WriteJSON(w, e.Status, form(e))
 }
 
-// withVision lists the models that can read pictures; empty if there are none.
+// withVision lists the models that can read pictures; empty without any.
 func (s *Server) withVision() string {
 	list, err := s.pool.Library().List()
 	if err != nil {

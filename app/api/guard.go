@@ -224,7 +224,7 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// browsing names a header that suggests a browser; empty if there is none. Every current
+// browsing names a header that suggests a browser; empty without one. Every current
 // browser sends Origin with a POST, and most send Sec-Fetch-Site. Older ones send the
 // other headers, of which a page can suppress only Referer and Cookie.
 func browsing(r *http.Request) string {

@@ -143,7 +143,7 @@ func (p *partial) close() error {
 }
 
 // writePartial replaces the file by writing a new one and renaming it. slot writes the
-// saved slot; nil: there is none. The file need not survive a power failure.
+// saved slot; nil: without one. The file need not survive a power failure.
 func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error) error {
 	p.Model, p.Body = m.ID, len(p.body)
 	text, err := json.Marshal(p)
