@@ -51,11 +51,17 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	}
 	ctx, cancel := s.context(r)
 	defer cancel()
+	ctx, stall := context.WithCancelCause(ctx)
+	defer stall(nil)
 	items := make(chan item, 16)
 	whose := s.whose(r)
 	s.work.Go(func() { s.produce(ctx, call, whose, items) }) // may end after its request, with the device's step
 	if head.Stream {
-		return s.sendStream(ctx, wire.NewOut(w, head.Lines), call, items)
+		box := wire.NewOutbox(w, s.patience, stall)
+		err := s.sendStream(ctx, wire.NewOut(box, head.Lines), call, items)
+		cancel() // the slot is free while the client takes the rest
+		box.Close()
+		return err
 	}
 	body, err := collect(ctx, call, items, func(text string) { s.note(w, wire.Notices{text}, nil) })
 	if err != nil {

@@ -52,6 +52,7 @@ type Server struct {
 	work      sync.WaitGroup
 	started   time.Time
 	beat      time.Duration // between the heartbeats of a stream
+	patience  wire.Patience // with clients that read slowly
 	ending    ending
 	controls  controls
 	batches   batches

@@ -39,7 +39,7 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 	set := &o.Settings.Server
 	s := &Server{
 		o: o, log: o.Log, pool: p, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
-		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, ending: endings(),
+		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, patience: wire.DefaultPatience(), ending: endings(),
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
@@ -139,7 +139,7 @@ func endings() ending {
 func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), ConnContext: smallBuffer,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
@@ -169,6 +169,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 		s.log.Warn("the device is still in a step and was not waited for")
 		return err
 	}
+}
+
+// smallBuffer bounds what the kernel takes for a client that reads nothing.
+func smallBuffer(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetWriteBuffer(wire.SendBuffer) // a larger buffer only fills later
+	}
+	return ctx
 }
 
 // Close ends all requests. Serve does it too.

@@ -76,11 +76,7 @@ func (s *Out) Comment(text string) error {
 
 func (s *Out) write() error {
 	s.begin()
-	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
-	}
-	_, err := s.W.Write(s.buf)
-	return err
+	return writePieces(s.W, s.control, s.buf)
 }
 
 // Flush sends off what was written.

@@ -127,7 +127,7 @@ func Generate[T Call](s Service, parse func(body []byte) (T, error)) Handler {
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(JSON(body), '\n')) // the client may be gone
+	_ = writePieces(w, http.NewResponseController(w), append(JSON(body), '\n')) // the client may be gone
 }
 
 // Timings are the counts and times of an answer, as llama-server has them.
