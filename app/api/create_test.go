@@ -45,7 +45,6 @@ func TestCreate(t *testing.T) {
 		{"POST", "/api/create", object{"model": "x"}, 400, nil},
 		{"POST", "/api/create", object{"model": "base:latest", "files": object{"a.gguf": digest}}, 200, nil},
 		{"HEAD", "/api/blobs/" + digest, nil, 200, raw},
-		{"POST", "/api/create", object{"model": "base", "from": "base", "system": "x"}, 409, nil},
 		{"POST", "/api/create", object{"model": "x", "from": "nobody"}, 404, nil},
 		{"POST", "/api/create", object{"model": "x", "from": "base", "template": "{{ .Prompt }}"}, 400, nil},
 		{"POST", "/api/create", object{"model": "x", "from": "base", "parameters": object{"temperature": "hot"}}, 400, nil},
@@ -56,6 +55,8 @@ func TestCreate(t *testing.T) {
 		}, 200, nil},
 		{"POST", "/api/copy", object{"source": "bob", "destination": "twin"}, 200, nil},
 		{"POST", "/api/copy", object{"source": "nobody", "destination": "x"}, 404, nil},
+		{"POST", "/api/create", object{"model": "base", "from": "twin"}, 409, nil},
+		{"POST", "/api/create", object{"model": "base", "from": "base", "system": "Xq7", "parameters": object{"top_k": 7}}, 200, nil},
 		{"POST", "/api/push", object{"model": "bob"}, 501, nil},
 	} {
 		var edits []func(*http.Request)
@@ -65,6 +66,9 @@ func TestCreate(t *testing.T) {
 		if r := v.ask(c.method, c.path, c.body, edits...); r.status != c.status {
 			t.Fatalf("%s %s: %d %s, want %d", c.method, c.path, r.status, r.body, c.status)
 		}
+	}
+	if show := v.ask("POST", "/api/show", object{"model": "base"}).json(t); show["system"] != "Xq7" || !strings.Contains(show["parameters"].(string), "top_k 7") {
+		t.Errorf("a model made of itself: %v", show)
 	}
 	for _, name := range []string{"bob", "twin:latest"} {
 		ask := object{"model": name, "messages": user("Who?")}

@@ -53,7 +53,7 @@ func (l *Library) holder(sum string) (entry, bool, error) {
 		return entry{}, false, err
 	}
 	for _, e := range x.Models {
-		if e.Profile == nil && len(e.Files) == 1 && e.Files[0].SHA256 == sum {
+		if len(e.Files) == 1 && e.Files[0].SHA256 == sum {
 			return e, true, nil
 		}
 	}
@@ -142,7 +142,7 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 			return Model{}, fmt.Errorf("%w: file %.64q, %s was not uploaded", ErrNotFound, file, files[file])
 		}
 		m := l.model(e, false)
-		p.From = m.Name
+		m.Profile, p.From = nil, m.Name // the file is shared, and nothing else
 		return l.Derive(ctx, name, &m, p)
 	}
 	e, err := l.adopt(name, path, sum)

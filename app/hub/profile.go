@@ -39,7 +39,8 @@ func checkDerived(name string) error {
 }
 
 // Derive puts a model into the library that shares the files of another one. It
-// replaces an earlier one of its name, but no model with files of its own.
+// replaces an earlier one of its name. A model with files of its own takes a new
+// profile of itself, but another model never replaces it: its files would have no name.
 func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profile) (Model, error) {
 	if err := checkDerived(name); err != nil {
 		return Model{}, err
@@ -53,23 +54,28 @@ func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profil
 		return Model{}, fmt.Errorf("%w: %q is not in the library", ErrNotFound, from.Name)
 	}
 	e := entries[i]
-	if old := e.Profile; old != nil {
+	if old := from.Profile; old != nil {
 		p = p.over(old)
 	}
 	made := entry{Name: name, Source: e.Source, Licence: e.Licence, Files: e.Files, Linked: e.Linked, Added: time.Now().UTC().Truncate(time.Second), Profile: &p}
+	itself := strings.EqualFold(e.Name, name)
+	if itself {
+		made = e
+		made.Profile, made.found = &p, false
+	}
 	if p.Licence != "" {
 		made.Licence = p.Licence
 	}
 	err = l.change(ctx, func(x *index) error {
 		for _, old := range entries {
-			if strings.EqualFold(old.Name, name) && old.Profile == nil {
-				return fmt.Errorf("%w: %s is a model with files of its own", ErrTaken, old.Name)
+			if strings.EqualFold(old.Name, name) && !itself && (old.Profile == nil || alone(entries, &old, &made)) {
+				return fmt.Errorf("%w: %s is a model with files of its own; delete it first, or choose another name", ErrTaken, old.Name)
 			}
 		}
-		if e.found { // its file is listed by the index from now on
+		if e.found && !itself { // its file is listed by the index from now on
 			x.Models = append(x.Models, e)
 		}
-		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return strings.EqualFold(old.Name, name) && old.Profile != nil })
+		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return strings.EqualFold(old.Name, name) && (itself || old.Profile != nil) })
 		x.Models = append(x.Models, made)
 		return nil
 	})
@@ -77,6 +83,17 @@ func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profil
 		return Model{}, err
 	}
 	return l.model(made, true), nil
+}
+
+// alone reports whether a model is the only one with its files, which made lacks.
+func alone(entries []entry, old, made *entry) bool {
+	n := 0
+	for _, e := range append(entries, *made) {
+		if e.Files[0].Path == old.Files[0].Path {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // over is a profile on top of an older one.

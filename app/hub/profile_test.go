@@ -44,9 +44,6 @@ func TestDerive(t *testing.T) {
 	if has, err := lib.HasBlob(digest); !has || err != nil {
 		t.Errorf("the digest of a model: %v, %v", has, err)
 	}
-	if _, err := lib.Derive(ctx, "base", &base, Profile{System: "x"}); !errors.Is(err, ErrTaken) {
-		t.Errorf("over a model with files: %v", err)
-	}
 	for _, name := range []string{"", "../up", "a b", "/x", "a\nb"} {
 		if _, err := lib.Derive(ctx, name, &base, Profile{}); !errors.Is(err, ErrName) {
 			t.Errorf("the name %q: %v", name, err)
@@ -60,10 +57,20 @@ func TestDerive(t *testing.T) {
 	if err != nil || twin.Profile.System != "You are Bob." || twin.Profile.Template != "T" || twin.Path != base.Path {
 		t.Fatalf("%+v, %v", twin, err)
 	}
+	if _, err := lib.Derive(ctx, "base", &twin, Profile{System: "x"}); !errors.Is(err, ErrTaken) {
+		t.Errorf("over a model with files: %v", err)
+	}
 	if m, err := lib.Find(base.Path); err != nil || m.Name != "base" {
 		t.Errorf("the file is %s, %v", m.Name, err)
 	}
-	for _, name := range []string{"base", "bob"} {
+	// A model takes a profile of itself, and its file still counts as uploaded.
+	if m, err := lib.Derive(ctx, "base", &base, Profile{From: "base", System: "Be brief."}); err != nil || m.Profile.System != "Be brief." || m.Path != base.Path {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if m, err := lib.Assemble(ctx, "again", map[string]string{"a.gguf": digest}, Profile{}); err != nil || m.Profile.System != "" || m.Path != base.Path {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for _, name := range []string{"again", "base", "bob"} {
 		if err := lib.Remove(ctx, name); err != nil {
 			t.Fatal(err)
 		}
