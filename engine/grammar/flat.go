@@ -232,6 +232,8 @@ func (s *schemaBuilder) keywords(f *flat, r raw) error {
 			err = f.number(k, at, r.v)
 		case "minLength", "maxLength", "pattern", "format":
 			err = s.string(f, k, at)
+		case "contentEncoding": // contentMediaType and contentSchema restrict no string
+			err = s.encoding(f, at)
 		case "minItems", "maxItems", "uniqueItems", "items", "prefixItems", "additionalItems", "unevaluatedItems":
 			f.hints |= tArray
 			err = s.arrayKeyword(f, k, at, r)

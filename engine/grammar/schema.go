@@ -30,7 +30,7 @@ import (
 // nullable; dynamic references where no part of the schema has an $id; properties, required, additionalProperties, patternProperties,
 // propertyNames, minProperties, maxProperties; items, prefixItems, additionalItems,
 // minItems, maxItems, uniqueItems of finitely many values; minLength, maxLength,
-// pattern (regular ones), format; minimum, maximum, exclusiveMinimum,
+// pattern (regular ones), format, contentEncoding; minimum, maximum, exclusiveMinimum,
 // exclusiveMaximum, multipleOf. Annotations and unknown keywords are ignored.
 func FromSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()

@@ -41,6 +41,9 @@ var formats = func() map[string]string {
 		"json-pointer":          `(/[A-Za-z0-9_-]{0,40}){0,10}`,
 		"relative-json-pointer": `(0|[1-9]\d{0,3})(/[A-Za-z0-9_-]{0,40}){0,10}`,
 		"byte":                  `([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?`,
+		"base64url":             `([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2}(==)?|[A-Za-z0-9_-]{3}=?)?`,
+		"base32":                `([A-Z2-7]{8})*([A-Z2-7]{2}======|[A-Z2-7]{4}====|[A-Z2-7]{5}===|[A-Z2-7]{7}=)?`,
+		"base16":                `([0-9A-Fa-f]{2})*`,
 	}
 }()
 
@@ -71,6 +74,21 @@ func (s *schemaBuilder) format(f *flat, at raw) error {
 	}
 	f.hints |= tText
 	if !slices.Contains(f.formats, name) {
+		f.formats = append(f.formats, name)
+	}
+	return nil
+}
+
+// encodings are the formats of contentEncoding. Other encodings hold any text.
+var encodings = map[string]string{"base64": "byte", "base64url": "base64url", "base32": "base32", "base16": "base16"}
+
+// encoding applies contentEncoding.
+func (s *schemaBuilder) encoding(f *flat, at raw) error {
+	if at.v.kind != isText {
+		return fault(at.path, "want a text, got %s", kindNames[at.v.kind])
+	}
+	f.hints |= tText
+	if name := encodings[strings.ToLower(at.v.text)]; name != "" && !slices.Contains(f.formats, name) {
 		f.formats = append(f.formats, name)
 	}
 	return nil
