@@ -231,12 +231,13 @@ type timed struct {
 	generated int
 }
 
-// send posts a request and times its stream. piece, if set, is called at each.
+// send posts a request and times its stream. piece, if set, is called at each. The
+// prompt is computed even where an earlier run has left it on disk.
 func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, error) {
 	var t timed
 	body, err := json.Marshal(map[string]any{
 		"prompt": prompt, "max_tokens": gen, "temperature": 0, "ignore_eos": true, "stream": true,
-		"stream_options": map[string]bool{"include_usage": true},
+		"stream_options": map[string]bool{"include_usage": true}, "cache_prompt": false, "cache_store": false,
 	})
 	if err != nil {
 		return t, err
@@ -268,6 +269,9 @@ func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, er
 			Choices []struct{ Text string }
 			Usage   *struct {
 				Completion int `json:"completion_tokens"`
+				Prompt     struct {
+					Cached int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
 			}
 			Error *struct{ Message string }
 		}
@@ -277,6 +281,8 @@ func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, er
 		switch {
 		case chunk.Error != nil:
 			return t, errors.New(chunk.Error.Message)
+		case chunk.Usage != nil && chunk.Usage.Prompt.Cached > 0:
+			return t, fmt.Errorf("%d tokens of the prompt were not computed, so nothing was measured", chunk.Usage.Prompt.Cached)
 		case chunk.Usage != nil:
 			t.generated = chunk.Usage.Completion
 		case len(chunk.Choices) > 0 && chunk.Choices[0].Text != "":
