@@ -67,9 +67,7 @@ func TestCreate(t *testing.T) {
 			t.Fatalf("%s %s: %d %s, want %d", c.method, c.path, r.status, r.body, c.status)
 		}
 	}
-	if show := v.ask("POST", "/api/show", object{"model": "base"}).json(t); show["system"] != "Xq7" || !strings.Contains(show["parameters"].(string), "top_k 7") {
-		t.Errorf("a model made of itself: %v", show)
-	}
+	v.shows("base", "Xq7", "top_k 7")
 	for _, name := range []string{"bob", "twin:latest"} {
 		ask := object{"model": name, "messages": user("Who?")}
 		if got := at(v.ask("POST", "/apply-template", ask).json(t), "prompt"); got != "[system] You are Bob. [user] Who? " {
@@ -79,10 +77,7 @@ func TestCreate(t *testing.T) {
 		if got := at(v.ask("POST", "/apply-template", own).json(t), "prompt"); got != "[system] Be brief. [user] Who? " {
 			t.Errorf("%s with a system prompt of the request reads %q", name, got)
 		}
-		show := v.ask("POST", "/api/show", object{"model": name}).json(t)
-		if show["system"] != "You are Bob." || !strings.Contains(show["parameters"].(string), "num_predict 3") || !strings.Contains(show["modelfile"].(string), "FROM ba") && !strings.Contains(show["modelfile"].(string), "FROM bob") {
-			t.Errorf("show %s: %v", name, show)
-		}
+		v.shows(name, "You are Bob.", "num_predict 3")
 		r := v.ask("POST", "/v1/chat/completions", ask).json(t)
 		if r["model"] != strings.TrimSuffix(name, ":latest") || at(r, "usage", "completion_tokens") != 3.0 {
 			t.Errorf("%s answers %v", name, r)
@@ -96,5 +91,14 @@ func TestCreate(t *testing.T) {
 	}
 	if tags := v.ask("GET", "/api/tags", nil); bytes.Contains(tags.body, []byte(`"base"`)) || !bytes.Contains(tags.body, []byte(`"bob"`)) {
 		t.Errorf("tags: %s", tags.body)
+	}
+}
+
+// shows checks what a made model is shown to be.
+func (v *live) shows(model, system, option string) {
+	v.t.Helper()
+	show := v.ask("POST", "/api/show", object{"model": model}).json(v.t)
+	if from := str(show, "modelfile"); show["system"] != system || !strings.Contains(str(show, "parameters"), option) || !strings.Contains(from, "FROM ba") && !strings.Contains(from, "FROM bob") {
+		v.t.Errorf("show %s: %v", model, show)
 	}
 }
