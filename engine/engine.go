@@ -36,6 +36,7 @@ const (
 	DefaultUBatch   = 512
 	DefaultParallel = 8
 	DefaultMaxStep  = 150 * time.Millisecond
+	DefaultQueue    = 128
 	// MinContext is the shortest context to which lack of memory may cut an open one.
 	MinContext = 4096
 	// outputs is how many rows of a batch can have logits.
@@ -65,6 +66,7 @@ type Options struct {
 	// MaxStep is the longest step while an answer is generated: prompts are read in
 	// smaller chunks meanwhile. 0: DefaultMaxStep; negative: no limit.
 	MaxStep time.Duration
+	Queue   int // requests that may wait for a slot; 0: DefaultQueue
 
 	Want   kv.Want     // nil types: from Preset, else f16
 	Preset string      // name in kv.Presets; empty: off
@@ -327,19 +329,23 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	}
 	o := sched.Options{
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
+		Queue:      cmp.Or(p.Options.Queue, DefaultQueue),
 		StateModel: len(g.States) > 0, SingleRows: x.backend.Info().Backend != cpu.Driver{}.Name(), Observe: p.Options.Observe, Ended: e.warnSaturated,
 		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
 	}
 	if err == nil && !m.Config().Embedding {
 		o.Prefixes, o.Identity = p.Options.Prefixes, identity
-		o.Reused = func(r sched.Reuse) {
-			x.log.Debug("prompt reuse", "tokens", r.Prompt, "cached", r.Cached, "disk", r.FromDisk, "why", r.Why())
+		o.Reused = func(r sched.Stats) {
+			x.log.Debug("prompt reuse", "tokens", r.Prompt, "cached", r.Cached, "disk", r.FromDisk, "pos", r.Ended, "why", r.Why)
 		}
 		o.Unkept = func(err error) { x.log.Warn("prefix not stored", "err", err) }
 	}
 	e.sched = sched.New(c.prog, c.cache, o)
 	x.log.Info("model loaded", "model", m.Config().Name, "arch", m.Config().Arch, "device", x.backend.Info().Detail,
 		"ctx", p.Context, "bytes", c.prog.Memory().Weights+c.prog.Memory().Cache)
+	h := holding(c.prog, &p.Layout)
+	x.log.Info("memory reserved", "weights", h.Weights, "cells", h.Cells, "exact", h.Exact, "states", h.States, "scratch", h.Scratch,
+		"left", p.Options.Memory.Free(x.backend.Info(), ""))
 	return e
 }
 

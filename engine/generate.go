@@ -258,7 +258,7 @@ func (g *generation) job() sched.Job {
 		top = 0 // probabilities are of all tokens, a grammar may rule the largest out
 	}
 	return sched.Job{
-		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
+		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top, Most: g.r.MaxTokens,
 		Borders: borders(g.tok, g.prompt), Salt: g.r.Salt, Private: g.r.Private,
 		Drafter: g.drafter, Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
 		Prefilled: func(slot, done, total int) {
@@ -410,7 +410,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	}
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: stop, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
-		Prompt: len(g.prompt), Cached: st.Cached, Stored: st.Stored, FromDisk: st.FromDisk, Completion: len(g.tokens), Reasoning: g.thought,
+		Prompt: len(g.prompt), Cached: st.Cached, Stored: st.Stored, FromDisk: st.FromDisk, Ended: st.Ended, Why: st.Why, Completion: len(g.tokens), Reasoning: g.thought,
 		Drafted: st.Drafted, Accepted: st.Accepted, Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts, Full: full,
 	}})
 	g.out.close()

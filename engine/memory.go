@@ -24,6 +24,10 @@ func HostMemory() int64 {
 // nothing.
 type Memory struct {
 	Ledger Ledger // reservations of all the user's processes; nil: only this one counts. Set before use.
+	Budget int64  // host memory for models and kept prefixes; 0: no bound. Set before use.
+	// Left is called with what the models leave of the budget, after every change and
+	// before a load takes its memory. It must not call the engine. It may be nil.
+	Left func(bytes int64)
 
 	mu        sync.Mutex
 	claims    []*claim
@@ -106,7 +110,7 @@ func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 	if i.Memory > 0 {
 		free = min(free, i.Memory)
 	}
-	return max(free, 1) // 0 would be unknown
+	return a.within(i, max(free, 1), path) // 0 would be unknown
 }
 
 // claim prepares a load within the free memory and reserves what it needs in one step. Of
@@ -125,7 +129,7 @@ func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*P
 		}
 		c = &claim{path: path, backend: i.Backend, need: p.Need, loading: true}
 		a.claims = append(a.claims, c)
-		a.publish()
+		a.changed()
 	}
 	if a.Ledger == nil {
 		reserve(0)
@@ -185,7 +189,7 @@ func (a *Memory) loaded(c *claim, p backend.Program) {
 	}
 	c.loading, c.need = false, held
 	c.touch, _ = p.(backend.Toucher)
-	a.publish()
+	a.changed()
 }
 
 // drop ends a claim, before its program is closed.
@@ -196,5 +200,5 @@ func (a *Memory) drop(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.claims = slices.DeleteFunc(a.claims, func(x *claim) bool { return x == c })
-	a.publish()
+	a.changed()
 }

@@ -142,7 +142,7 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	p := &Prepared{Options: o, Context: ctx, Trained: m.reach(), graph: g, model: m, ubatch: o.UBatch, pool: pool}
 	o.Context, o.UBatch = ctx, p.rows(ctx)
 	s := o.KV
-	s.Cells, s.Seqs, s.UBatch = o.Cells, o.Parallel, o.UBatch
+	s.Cells, s.Seqs, s.UBatch, s.Admitted = o.Cells, o.Parallel, o.UBatch, true
 	if s.Cells == 0 {
 		s.Cells = ctx
 	}

@@ -123,14 +123,16 @@ type Result struct {
 	Tokens     []llm.Token
 	Seed       int64
 	Slot       int
-	Prompt     int // tokens of the prompt
-	Cached     int // prompt tokens that were reused
-	Stored     int // reused tokens that came from memory or disk, not from a slot
-	FromDisk   int // reused tokens that were read from disk
-	Completion int // generated tokens, the one that ended the answer included
-	Reasoning  int // reasoning tokens, including the closing tag unless it was inserted
-	Drafted    int // tokens that a Drafter proposed
-	Accepted   int // proposed tokens that became part of the answer
+	Prompt     int    // tokens of the prompt
+	Cached     int    // prompt tokens that were reused
+	Stored     int    // reused tokens that came from memory or disk, not from a slot
+	FromDisk   int    // reused tokens that were read from disk
+	Ended      int    // position at which reuse ended
+	Why        string // why it ended there, without text
+	Completion int    // generated tokens, the one that ended the answer included
+	Reasoning  int    // reasoning tokens, including the closing tag unless it was inserted
+	Drafted    int    // tokens that a Drafter proposed
+	Accepted   int    // proposed tokens that became part of the answer
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration

@@ -15,7 +15,8 @@ var (
 	ErrClosed  = sched.ErrClosed
 	ErrSlot    = sched.ErrSlot
 	ErrSession = sched.ErrSession
-	ErrFull    = kv.ErrFull // other sequences hold the cells
+	ErrFull    = kv.ErrFull    // other sequences hold the cells
+	ErrBusy    = sched.ErrBusy // too many requests are waiting
 	ErrLogits  = sample.ErrLogits
 )
 

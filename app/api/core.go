@@ -22,6 +22,7 @@ import (
 type Options struct {
 	Settings config.Settings
 	Prefixes *engine.Prefixes // what models have read; may be nil
+	Memory   *engine.Memory   // memory of the models, with its budget; may be nil
 	States   string           // folder of saved slots
 	Version  string
 	Log      *slog.Logger // nil: none

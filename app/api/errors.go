@@ -73,6 +73,10 @@ func (s *Server) explain(err error) *wire.Error {
 		return wire.Bad("model", "%v", unnamed)
 	case errors.Is(err, pool.ErrStopping):
 		return errStopping
+	case errors.As(err, &load) && load.Held:
+		e := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v; models that are answering hold the memory", load)
+		e.Code = "insufficient_memory"
+		return e
 	case errors.As(err, &load):
 		return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", load)
 	case errors.As(err, &long):
@@ -90,7 +94,7 @@ func (s *Server) explain(err error) *wire.Error {
 		return wire.Bad("id_slot", "%v", err)
 	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding), errors.Is(err, engine.ErrRank):
 		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
-	case errors.Is(err, engine.ErrFull):
+	case errors.Is(err, engine.ErrFull), errors.Is(err, engine.ErrBusy):
 		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", err)
 	case errors.Is(err, engine.ErrGap):
 		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%v", err)

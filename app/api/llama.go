@@ -273,6 +273,7 @@ func (s *Server) metricsText(w http.ResponseWriter, _ *http.Request) error {
 	fmt.Fprintf(w, "# TYPE godwit_cells gauge\ngodwit_cells{state=\"free\"} %d\ngodwit_cells{state=\"used\"} %d\n", use.Free, use.Cells-use.Free)
 	fmt.Fprintf(w, "# TYPE godwit_sparse_v_rows gauge\ngodwit_sparse_v_rows{state=\"considered\"} %d\ngodwit_sparse_v_rows{state=\"skipped\"} %d\n", use.Considered, use.Skipped)
 	fmt.Fprintf(w, "# TYPE godwit_kv_saturated_blocks gauge\ngodwit_kv_saturated_blocks %d\n", use.Saturated)
+	s.writeMemory(w)
 	fmt.Fprintf(w, "# TYPE godwit_models_loaded gauge\ngodwit_models_loaded %d\n", use.Models)
 	return nil
 }

@@ -114,6 +114,7 @@ func (s *Server) ownRoutes() []wire.Route {
 	return []wire.Route{
 		wire.On("GET", "/api/kv", "What each layer of the loaded model keeps, as its memory says.", s.kv, nil, engine.Plan{}, "model"),
 		wire.On("GET", "/api/kv/plan", "What a model would keep, before a load.", s.kvPlan, nil, engine.Plan{}, "model", "ctx", "k", "v"),
+		wire.On("GET", "/api/memory", "Who holds what of the memory: weights, cells, exact pages, states, scratch, kept prefixes, other processes.", s.whoHolds, nil, memoryHeld{}),
 		wire.On("GET", "/api/prefixes", "What is kept of what models have read: sizes and ages, never text.", s.prefixes, nil, keptPrefixes{}),
 		wire.On("DELETE", "/api/prefixes", "Forget what models have read, in memory and on disk.", s.clearPrefixes, nil, keptPrefixes{}),
 		wire.On("GET", "/openapi.json", "This document.", s.openapiDocument, nil, nil),

@@ -75,6 +75,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 			return r.paging(&s.Engine)
 		}
 	}
+	r.budget(&o.settings.Server)
 	kept := r.prefixes(&o.settings.Server)
 	h.close = append(h.close, kept.Close)
 	h.models, err = pool.New(pool.Options{
@@ -89,7 +90,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	if states == "" {
 		states = filepath.Join(r.home.Data, "slots")
 	}
-	to := api.Options{Settings: o.settings, Prefixes: kept, States: states, Version: Version, Log: r.log}
+	to := api.Options{Settings: o.settings, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log}
 	if o.page != nil && o.page.native == nil {
 		to.Page = r.page // a window already has its page, and no other web page needs one
 	}

@@ -11,18 +11,15 @@ import (
 	"godwit/engine"
 )
 
-// Default limits of prefixes.
-const (
-	mostPrefixDisk   = 8 << 30
-	mostPrefixMemory = 1 << 30
-)
+// mostPrefixDisk is what prefixes may take on disk where nobody says.
+const mostPrefixDisk = 8 << 30
 
 // prefixFolder is the folder of stored prefixes.
 func (r *run) prefixFolder() string { return filepath.Join(r.home.Data, "cache", "prefixes") }
 
 // prefixes opens the prefix store, and logs its folder.
 func (r *run) prefixes(s *config.Server) *engine.Prefixes {
-	o := engine.PrefixOptions{Dir: r.prefixFolder(), Space: hub.Space, Log: r.log, Disk: mostPrefixDisk, Memory: mostPrefixMemory}
+	o := engine.PrefixOptions{Dir: r.prefixFolder(), Space: hub.Space, Log: r.log, Disk: mostPrefixDisk, Memory: r.memory.Budget}
 	if s.PrefixDisk != nil {
 		o.Disk = int64(*s.PrefixDisk)
 	} else if free, _, err := hub.Space(nearest(o.Dir)); err == nil {
@@ -30,13 +27,13 @@ func (r *run) prefixes(s *config.Server) *engine.Prefixes {
 	}
 	if s.PrefixMemory != nil {
 		o.Memory = int64(*s.PrefixMemory)
-	} else if total := engine.HostMemory(); total > 0 {
-		o.Memory = min(o.Memory, total/16)
 	}
 	if o.Disk == 0 {
 		o.Dir = ""
 	}
 	store := engine.OpenPrefixes(o)
+	r.memory.Left = divide(store, o.Memory)
+	r.memory.Left(r.memory.Budget)
 	if store.OnDisk() {
 		r.log.Info("what models have read is kept on disk; --prefix-disk 0 turns it off", "folder", o.Dir, "bytes", o.Disk)
 	}

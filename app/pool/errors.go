@@ -36,6 +36,7 @@ func (e *UnnamedError) Error() string {
 type LoadError struct {
 	Name string
 	Err  error
+	Held bool // models that are in use have the memory; it may fit later
 }
 
 func (e *LoadError) Error() string {

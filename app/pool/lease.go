@@ -107,7 +107,7 @@ func (p *Pool) arrived(l *Lease) (again bool, err error) {
 	case p.closed:
 		return false, ErrStopping
 	case e.state == Failed:
-		return false, &LoadError{e.info.Name, e.err}
+		return false, &LoadError{e.info.Name, e.err, e.held}
 	}
 	return true, nil
 }
@@ -137,6 +137,7 @@ func (p *Pool) leave(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.out()
+	p.freed()
 }
 
 // release removes a user and starts the keep-alive time.
@@ -148,6 +149,7 @@ func (p *Pool) release(e *entry, keep *time.Duration) {
 		return
 	}
 	e.used = time.Now()
+	p.freed()
 	if e.users > 0 || p.closed {
 		return
 	}

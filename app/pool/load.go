@@ -26,6 +26,8 @@ type entry struct {
 	took    time.Duration // duration of the load
 	least   int           // tokens that the context of the next load holds at least
 	tried   int           // least of the last load
+	held    bool          // the last load failed because models in use had the memory
+	waits   bool          // its load waits until other models give way
 	stale   bool          // loaded with options that have changed
 }
 
@@ -65,11 +67,17 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	p.mu.Unlock()
 	start := time.Now()
 	eng, err := p.open(ctx, e, least)
-	for errors.Is(err, engine.ErrMemory) && p.unloadOldest(e) {
+	held, late := false, time.After(wayTime)
+	for errors.Is(err, engine.ErrMemory) {
+		var gone bool
+		if gone, held = p.makeWay(ctx, e, late); !gone {
+			break
+		}
 		eng, err = p.open(ctx, e, least)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	e.waits, e.held = false, held
 	stopped := errors.Is(context.Cause(ctx), ErrStopped)
 	if stopped && eng != nil { // it was stopped too late
 		p.mu.Unlock()

@@ -74,6 +74,7 @@ type Pool struct {
 	entries map[string]*entry // keyed by path
 	fixed   *entry            // the only model, whatever a request names; may be nil
 	closed  bool
+	free    chan struct{} // closed when a model stops being used or is unloaded; nil: no load waits
 }
 
 // parting is how long an unload waits for users. A client may learn that its request has
@@ -125,8 +126,10 @@ func (p *Pool) Watch(w Watcher) {
 	p.watchers.Store(&list)
 }
 
-// changed notifies watchers of a new state; p.mu is held.
+// changed notifies watchers, and loads that wait for memory, of a new state; p.mu is
+// held.
 func (p *Pool) changed() {
+	p.freed()
 	for _, w := range *p.watchers.Load() {
 		if w.Changed != nil {
 			w.Changed()

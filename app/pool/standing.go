@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -152,3 +153,28 @@ func (p *Pool) Usage() (u Usage) {
 // Embeds reports whether a model only makes embeddings: its file says so, or its
 // architecture can do nothing else.
 func Embeds(m *hub.Model) bool { return m.NonCausal || engine.Encoder(m.Arch) }
+
+// Holding is what a loaded model holds of the host's memory, in bytes.
+type Holding struct {
+	Model     string `json:"model"`
+	Weights   int64  `json:"weights"`   // copied; weights that are read from the mapped file are not in it
+	Cells     int64  `json:"cells"`     // packed pages
+	Exact     int64  `json:"exact"`     // exact pages and pinned rows
+	States    int64  `json:"states"`    // recurrent states
+	Scratch   int64  `json:"scratch"`   // intermediate results
+	Untouched int64  `json:"untouched"` // the part of cells, exact pages and states that was not used so far
+}
+
+// Holdings lists what the loaded models hold.
+func (p *Pool) Holdings() (list []Holding) {
+	p.mu.Lock()
+	defer p.mu.Unlock() // so that none is closed meanwhile
+	for _, e := range p.entries {
+		if e.state == Loaded {
+			h := e.engine.Holding()
+			list = append(list, Holding{e.info.Name, h.Weights, h.Cells, h.Exact, h.States, h.Scratch, h.Untouched})
+		}
+	}
+	slices.SortFunc(list, func(a, b Holding) int { return strings.Compare(a.Model, b.Model) })
+	return list
+}

@@ -48,13 +48,15 @@ type Cache struct {
 	copier Copier
 	model  [32]byte
 	clock  uint64
+	stamp  uint64 // number of the last count of pages
 }
 
 // pool is the pages of one group.
 type pool struct {
 	window int
-	refs   []int32 // sequences that hold the page
-	free   []int32 // a stack
+	refs   []int32  // sequences that hold the page
+	free   []int32  // a stack
+	stamps []uint64 // count that the page was last in
 }
 
 // sequence is the pages of one sequence.
@@ -72,6 +74,7 @@ type sequence struct {
 
 	points []point // positions whose exact pages are kept while there is room, ascending
 	moved  bool    // rows were moved and encoded anew
+	grown  bool    // it was extended since the last batch was run
 }
 
 // New makes an empty cache for the pools that l describes.
@@ -104,7 +107,7 @@ func New(l *Layout, o Options) (*Cache, error) {
 }
 
 func newPool(g *Group, shuffle *rand.Rand) pool {
-	p := pool{window: g.Window, refs: make([]int32, g.Pages), free: make([]int32, g.Pages)}
+	p := pool{window: g.Window, refs: make([]int32, g.Pages), free: make([]int32, g.Pages), stamps: make([]uint64, g.Pages)}
 	for i := range p.free {
 		p.free[i] = int32(g.Pages - 1 - i)
 	}
@@ -166,6 +169,9 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 		if err := c.reserve(seq, s, g, n); err != nil {
 			return err
 		}
+		if err := c.exactRoom(s, g, n); err != nil {
+			return err
+		}
 	}
 	if n == 0 {
 		return nil
@@ -181,6 +187,7 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 		}
 	}
 	c.grow(s)
+	s.grown = true
 	return nil
 }
 

@@ -84,6 +84,9 @@ func (c *Cache) newBatch() {
 	if c.filled {
 		c.filled = false
 		c.settleAll()
+		for i := range c.seqs {
+			c.seqs[i].grown = false
+		}
 	}
 }
 
@@ -93,16 +96,10 @@ func (c *Cache) settleAll() {
 	}
 }
 
-// takeExact takes a page from the pool, which has enough for the rows of one
-// batch if all points are given up. Where more than those came without a Fill,
-// what they have left behind makes room; before, the rows of the batch read it.
+// takeExact takes a page from the pool, which exactRoom or exactFree has found
+// there.
 func (c *Cache) takeExact(g int) int32 {
 	p := &c.exact[g]
-	for len(p.free) == 0 && c.yield() {
-	}
-	if len(p.free) == 0 {
-		c.settleAll()
-	}
 	n := len(p.free) - 1
 	if n < 0 {
 		panic("kv: exact pages have run out")

@@ -177,9 +177,13 @@ func (l *Layout) pages(g *Group, cells int) int {
 	if g.Window == 0 {
 		return all
 	}
-	seqs := max(l.Settings.Seqs, 1)
-	each := (g.Window+l.Settings.ubatch()+PageCells-1)/PageCells + 2
-	return min(all, seqs*each)
+	return min(all, max(l.Settings.Seqs, 1)*l.windowPages(g.Window))
+}
+
+// windowPages is what one ubatch of a sequence can see of a window group, from the
+// page border before it.
+func (l *Layout) windowPages(window int) int {
+	return (window+l.Settings.ubatch()+PageCells-1)/PageCells + 2
 }
 
 // Bytes returns the memory of all cells, both tiers; the largest int64 on
@@ -189,6 +193,16 @@ func (l *Layout) Bytes() int64 {
 	for i := range l.Layers {
 		k, v := &l.Layers[i].K, &l.Layers[i].V
 		n = addSat(n, addSat(addSat(k.Bytes, v.Bytes), addSat(k.ExactBytes, v.ExactBytes)))
+	}
+	return n
+}
+
+// ExactTotal returns the memory of exact pages, pinned rows and the calibrations of
+// conversations.
+func (l *Layout) ExactTotal() int64 {
+	n := addSat(l.Passing[K], l.Passing[V])
+	for i := range l.Layers {
+		n = addSat(n, addSat(l.Layers[i].K.ExactBytes, l.Layers[i].V.ExactBytes))
 	}
 	return n
 }

@@ -424,19 +424,24 @@ func (c *Cache) seat(seq llm.Seq, s *sequence, pos int) error {
 			s.tables[g] = append(s.tables[g], page)
 		}
 		s.first[g] = first
-		c.seatExact(s, g, pos)
+		if err := c.seatExact(s, g, pos); err != nil {
+			return err
+		}
 	}
 	s.len, s.keep = pos, 0
 	return nil
 }
 
 // seatExact gives it the exact pages of a group that a row at pos reads.
-func (c *Cache) seatExact(s *sequence, g, pos int) {
+func (c *Cache) seatExact(s *sequence, g, pos int) error {
 	p := &c.exact[g]
 	if !p.on() {
-		return
+		return nil
 	}
 	first, tail := p.window.FirstExact(pos), c.tail(g, pos)
+	if err := c.exactFree(g, max(len(s.tables[g])-first, 0)); err != nil {
+		return err
+	}
 	for i, page := range s.tables[g] {
 		exact := int32(-1)
 		if i >= first {
@@ -451,4 +456,5 @@ func (c *Cache) seatExact(s *sequence, g, pos int) {
 		}
 	}
 	s.low[g] = p.window.firstExact(pos)
+	return nil
 }

@@ -177,6 +177,9 @@ func (c *Cache) Point(seq llm.Seq, pos int, parted bool) error {
 	return nil
 }
 
+// HasExact reports whether any pages are kept exact.
+func (c *Cache) HasExact() bool { return c.hasExact() }
+
 // hasExact reports whether any group has exact pages.
 func (c *Cache) hasExact() bool {
 	return slices.ContainsFunc(c.exact, func(p exactPool) bool { return p.on() })

@@ -447,7 +447,9 @@ func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 			s.tables[g] = append(s.tables[g], p.alloc())
 		}
 		s.first[g] = first
-		c.placeExact(s, g, &h.Groups[g], h)
+		if err := c.placeExact(s, g, &h.Groups[g], h); err != nil {
+			return err
+		}
 	}
 	s.len, s.keep, s.points = h.Len, h.Keep, append(s.points[:0], h.points()...)
 	return nil
@@ -455,18 +457,32 @@ func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 
 // placeExact makes the exact pages of a group that h has. Pages that only points need
 // are made only while pages are free.
-func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader) {
+func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader) error {
 	p := &c.exact[g]
 	if !p.on() {
-		return
+		return nil
 	}
 	for len(s.exact[g]) < len(s.tables[g]) {
 		s.exact[g] = append(s.exact[g], -1)
 	}
 	first := p.window.firstExact(h.Len)
+	needed := func(i int) bool { return i >= s.first[g] && (i >= first || p.window.needs(h.Keep, i)) }
+	need := 0
+	for _, i := range y.Exact {
+		if needed(i) {
+			need++
+		}
+	}
+	if err := c.exactFree(g, need); err != nil {
+		return err
+	}
 	for _, i := range slices.Backward(y.Exact) {
-		needed := i >= first || p.window.needs(h.Keep, i)
-		if i >= s.first[g] && (needed || len(p.free) > 0) {
+		if need > 0 && needed(i) {
+			need--
+			s.exact[g][i] = c.takeExact(g)
+			continue
+		}
+		if i >= s.first[g] && len(p.free) > need {
 			s.exact[g][i] = c.takeExact(g)
 		}
 	}
@@ -480,4 +496,5 @@ func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader
 		}
 	}
 	s.low[g] = first
+	return nil
 }

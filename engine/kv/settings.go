@@ -23,6 +23,8 @@ type Settings struct {
 	Seqs   int // sequences; 0 stands for 1
 	UBatch int // largest number of rows per run; 0 stands for 512
 
+	Admitted bool // sequences are used only if Admits says so: exact pages are those of some, not of all
+
 	Policy          *int         // layer policy 0 to 7; nil for 7 where V is turbo2 and the model has 8 or more caches
 	BoundaryBy      string       // "cache" (default): ordinals among layers that own a cache; "layer": raw layer numbers
 	AutoAsymmetric  Switch       // K to q8_0 at 6 or more query heads per KV head; Auto is on

@@ -152,8 +152,14 @@ func (w Window) FirstExact(pos int) int {
 	return max(pos-w.Newest+1, 0) / PageCells
 }
 
-// exactPages is the pool of exact pages of a group: what every sequence holds,
-// and what a chunk adds while it leaves pages behind. A page has at most one.
+// exactShare is the part of the pages of a group that can be exact at the same
+// time, unless one sequence alone needs more.
+const exactShare = 4
+
+// exactPages is the pool of exact pages of a group: what all sequences can use at
+// once, which is what each holds, what a chunk adds while it leaves pages behind,
+// and a few points. Where sequences are admitted, it is at most a share of the
+// pages, or what one sequence can use. A page has at most one.
 func (l *Layout) exactPages(g *Group) int {
 	newest, prompt := g.Exact.held()
 	if newest == 0 {
@@ -161,7 +167,12 @@ func (l *Layout) exactPages(g *Group) int {
 	}
 	seqs := max(l.Settings.Seqs, 1)
 	passing := min(seqs*newest, l.Settings.ubatch()/PageCells+seqs)
-	return min(g.Pages, seqs*(newest+prompt)+passing+l.spare(g))
+	most := seqs*(newest+prompt) + passing + l.spare(g)
+	if !l.Settings.Admitted {
+		return min(g.Pages, most)
+	}
+	one := 2*newest + prompt + min(sparePoints*prompt, (g.Pages+31)/32)
+	return min(g.Pages, most, max(one, g.Pages/exactShare))
 }
 
 // passing is the exact pages that a chunk begins and leaves behind. Layers run

@@ -160,6 +160,7 @@ func (s *Store) Clear() error {
 			s.drop(t, t.order.Back().Value.(*node))
 		}
 	}
+	s.gone = gone{}
 	d := s.disk
 	if d == nil || s.ended {
 		return nil

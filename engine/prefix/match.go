@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"godwit/engine/llm"
 )
@@ -13,9 +14,10 @@ var ErrGone = errors.New("prefix: the record is gone")
 
 // Match is the part of a text that a store has.
 type Match struct {
-	s      *Store
-	pages  []*node
-	points []*node // in the order of their positions
+	s       *Store
+	pages   []*node
+	points  []*node // in the order of their positions
+	evicted time.Time
 }
 
 // Match finds the longest chain of pages, and the points, of a text.
@@ -24,6 +26,9 @@ func (s *Store) Match(root Key, tokens []llm.Token) *Match {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.nodes[root]
+	if at == nil && len(tokens) >= PageTokens {
+		m.evicted = s.gone.at[s.Next(root, tokens[:PageTokens])]
+	}
 	for i := 0; at != nil; i += PageTokens {
 		for _, p := range at.points {
 			if n := len(p.tokens); i+n <= len(tokens) && slices.Equal(p.tokens, tokens[i:i+n]) {
@@ -34,7 +39,11 @@ func (s *Store) Match(root Key, tokens []llm.Token) *Match {
 			break
 		}
 		page := tokens[i : i+PageTokens]
-		next := s.nodes[s.Next(at.key, page)]
+		key := s.Next(at.key, page)
+		next := s.nodes[key]
+		if next == nil {
+			m.evicted = s.gone.at[key]
+		}
 		if next == nil || !slices.Equal(next.tokens, page) {
 			break
 		}
@@ -47,6 +56,10 @@ func (s *Store) Match(root Key, tokens []llm.Token) *Match {
 
 // pos is the position of a point.
 func (n *node) pos() int { return n.before*PageTokens + len(n.tokens) }
+
+// Evicted is when the page behind the last one was given up; zero where it is not
+// known to have been there.
+func (m *Match) Evicted() time.Time { return m.evicted }
 
 // Pages is the number of whole pages.
 func (m *Match) Pages() int { return len(m.pages) }

@@ -57,6 +57,7 @@ type Store struct {
 	ended bool
 	disk  *disk // nil: none
 	ends  sync.WaitGroup
+	gone  gone // pages that were given up
 }
 
 // node is a page, a point or a root of the tree.
@@ -130,6 +131,15 @@ func bare(o Options) *Store {
 	s.mem = tier{which: memory, most: o.Memory, order: list.New()}
 	s.held = tier{which: onDisk, most: o.Disk, order: list.New()}
 	return s
+}
+
+// SetMemory sets the most bytes in memory. What is too much gives way at once,
+// unless it is just being written to disk.
+func (s *Store) SetMemory(most int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mem.most = most
+	s.trim(&s.mem, most)
 }
 
 // OnDisk reports whether records are kept on disk.
@@ -424,6 +434,9 @@ func (s *Store) prune(n *node) {
 		if b != nil && !b.in && b.chunk == nil {
 			n.parts[i] = nil
 		}
+	}
+	if n != nil && !n.point && s.nodes[n.key] == n && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
+		s.gone.add(n.key)
 	}
 	for s.nodes[n.key] == n && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
 		delete(s.nodes, n.key) // once: its parent counts it

@@ -56,6 +56,7 @@ type tiny struct {
 	kept    *prefix.Store
 	single  bool // drafted rows are spans of one row
 	outputs int  // output rows of a batch; 0: 8
+	queue   int  // bound of the queue
 }
 
 func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
@@ -68,7 +69,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 		l := &infos[i]
 		l.Cached, l.Heads, l.KVHeads, l.HeadDimK, l.HeadDimV, l.Share = true, 2, 2, 64, 64, -1
 	}
-	set := kv.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows}
+	set := kv.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows, Admitted: true}
 	if c.exact != (kv.Window{}) {
 		set.ExactWindow, set.ExactSinks = &c.exact.Newest, &c.exact.Pinned
 	}
@@ -92,7 +93,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(cmp.Or(c.outputs, 8), c.seqs), Vocab: vocab, Observe: f.observe, SingleRows: c.single}
+	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(cmp.Or(c.outputs, 8), c.seqs), Vocab: vocab, Observe: f.observe, Queue: c.queue, SingleRows: c.single}
 	if c.kept != nil {
 		o.Prefixes, o.Identity = c.kept, []byte("tiny")
 		o.Unkept = func(err error) { t.Error("not kept:", err) }

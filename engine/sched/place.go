@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -13,18 +12,25 @@ import (
 // slot lets the others pass. After the cells have run out, no job starts until one has
 // ended.
 func (s *Sched) assignSlots() {
-	if s.hold && s.busy() > 0 {
+	if n := s.busy(); s.hold && n > 0 || n == len(s.slots) {
 		return
 	}
 	s.hold = false
 	kept := s.queue[:0]
 	for k, t := range s.queue {
-		if !s.fits(t) {
+		if s.waitsForSlot(t) {
+			kept = append(kept, t)
+			continue
+		}
+		if !s.admits(t) {
 			kept = append(kept, s.queue[k:]...)
 			break
 		}
 		if !s.ready(t) {
 			kept = append(kept, t)
+		} else if !s.admits(t) { // what the store has of it is copied, not shared
+			kept = append(kept, s.queue[k:]...)
+			break
 		} else if i := s.choose(t); i >= 0 {
 			s.start(t, i)
 		} else {
@@ -33,21 +39,6 @@ func (s *Sched) assignSlots() {
 	}
 	clear(s.queue[len(kept):])
 	s.queue = kept
-}
-
-// fits reports whether a job that lost its cells has room for its text and one more page.
-// With less room, reading its text again would be useless.
-func (s *Sched) fits(t *task) bool {
-	if t.order == 0 || s.busy() == 0 {
-		return true
-	}
-	room := s.cache.Free()
-	for i := range s.slots {
-		if s.slots[i].task == nil {
-			room += len(s.slots[i].tokens)
-		}
-	}
-	return room >= len(t.tokens)+kv.PageCells
 }
 
 // start gives a job its slot, which holds the reused part of its prompt.
@@ -61,6 +52,7 @@ func (s *Sched) start(t *task, i int) {
 		t.stats.Waited = t.started.Sub(t.queued)
 	}
 	t.stats.Slot = i
+	t.promised = len(t.tokens)
 	sl := &s.slots[i]
 	sl.task, sl.salt, sl.private, sl.prompt = t, t.Salt, t.Private, t.stats.Prompt
 	if s.o.Prefixes != nil {
@@ -80,8 +72,10 @@ func (s *Sched) start(t *task, i int) {
 	reused := min(len(s.slots[i].tokens), t.stats.Prompt)
 	if t.stats.Generated == 0 {
 		t.stats.Cached = reused
+		r := Reuse{t.stats, t.alike, t.Borders, s.cache.HasExact(), t.evicted}
+		t.stats.Ended, t.stats.Why = r.End()
 		if s.o.Reused != nil {
-			s.o.Reused(Reuse{t.stats, t.alike})
+			s.o.Reused(t.stats)
 		}
 	}
 	if t.Prefilled != nil {
@@ -249,38 +243,6 @@ func common(a, b []llm.Token) int {
 	return n
 }
 
-// extend makes room for n positions of a slot. When the cells run out it
-// drops idle sequences, the least recently used first, then sends the newest
-// jobs back to the queue. It reports false if the slot itself was sent back, or
-// has to wait for a newer job that is choosing a token.
-func (s *Sched) extend(i, n int) (bool, error) {
-	for {
-		err := s.cache.Extend(s.slots[i].seq, n)
-		if !errors.Is(err, kv.ErrFull) {
-			return err == nil, err
-		}
-		if s.dropIdle() {
-			continue
-		}
-		newest := i
-		for j := range s.slots {
-			if t := s.slots[j].task; t != nil && t.order > s.slots[newest].task.order {
-				newest = j
-			}
-		}
-		if s.busy() == 1 {
-			return false, err
-		}
-		if s.slots[newest].task.chooses {
-			return false, nil
-		}
-		s.requeue(newest)
-		if newest == i {
-			return false, nil
-		}
-	}
-}
-
 // dropIdle empties the idle slot that was used longest ago.
 func (s *Sched) dropIdle() bool {
 	best := -1
@@ -301,7 +263,7 @@ func (s *Sched) dropIdle() bool {
 // queue; what it has generated becomes part of its prompt.
 func (s *Sched) requeue(i int) {
 	t := s.slots[i].task
-	s.slots[i].task, s.slots[i].chain.dirty, t.looked = nil, true, false
+	s.slots[i].task, s.slots[i].chain.dirty, t.looked, t.promised = nil, true, false, 0
 	s.hold = true
 	s.empty(i)
 	s.queue = append(s.queue, nil)

@@ -29,6 +29,9 @@ var ErrTooLong = errors.New("prompt is longer than the context")
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("the engine is closed")
 
+// ErrBusy is returned where too many jobs wait already.
+var ErrBusy = errors.New("too many requests wait for this model")
+
 // ErrSlot is the class of errors about slots.
 var ErrSlot = errors.New("slot")
 
@@ -85,6 +88,7 @@ type Job struct {
 	Strays   bool // NaN in a layer does not end the job, which searches for that layer
 	OneByOne bool // feed the prompt through decode, a token a step
 	Slot     int  // the slot to use; negative: any
+	Most     int  // tokens of the answer at most; 0: as many as fit
 	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
 
 	Borders []int  // positions at which messages of the prompt end
@@ -103,10 +107,12 @@ type Drafter interface {
 // Stats are the counts and times of a job.
 type Stats struct {
 	Slot      int
-	Prompt    int // tokens of the prompt
-	Cached    int // prompt tokens that were not read again
-	Stored    int // cached tokens that came from the prefix store
-	FromDisk  int // cached tokens whose pages were on disk
+	Prompt    int    // tokens of the prompt
+	Cached    int    // prompt tokens that were not read again
+	Stored    int    // cached tokens that came from the prefix store
+	FromDisk  int    // cached tokens whose pages were on disk
+	Ended     int    // position at which the reuse of the prompt ended
+	Why       string // why it ended there
 	Generated int
 	Drafted   int           // tokens that a Drafter proposed and a step computed
 	Accepted  int           // number of drafted tokens that Next chose
@@ -129,6 +135,8 @@ type Options struct {
 	// SingleRows says that the device has kernels of their own for single rows, so that
 	// drafted rows have to be spans of one row each.
 	SingleRows bool
+	// Queue bounds the jobs that wait for a slot. 0: no bound.
+	Queue int
 	// StateModel says that sequences rewind to checkpoints only.
 	StateModel bool
 	// Shift drops the middle of a full sequence instead of ending its job;
@@ -141,7 +149,7 @@ type Options struct {
 	Prefixes *prefix.Store
 	Identity []byte
 	Unkept   func(error)
-	Reused   func(Reuse) // called with how much of a prompt is reused; may be nil
+	Reused   func(Stats) // called with how much of a prompt is reused; may be nil
 	Observe  func(Step)  // called after every step; may be nil
 	Ended    func()      // called on the scheduler's goroutine when a job ends; may be nil
 }
@@ -181,11 +189,12 @@ type Sched struct {
 	clock   uint64
 	admit   uint64
 	stepped []int
-	turn    int  // the slot whose row comes first
-	reader  int  // the slot whose prompt comes first
-	hold    bool // cells ran out: nobody is placed until a job ends
-	starved bool // decode rows left prompts no room in the last step
-	choices int  // calls of Next beside the loop that it has not heard of
+	turn    int        // the slot whose row comes first
+	reader  int        // the slot whose prompt comes first
+	hold    bool       // cells ran out: nobody is placed until a job ends
+	starved bool       // decode rows left prompts no room in the last step
+	claims  []kv.Claim // claims of the jobs in slots
+	choices int        // calls of Next beside the loop that it has not heard of
 
 	fetching int // jobs for which the store is read beside the loop
 
@@ -195,26 +204,30 @@ type Sched struct {
 // task is a job in the queue or in a slot.
 type task struct {
 	Job
-	ctx     context.Context
-	tokens  []llm.Token // prompt and what was generated
-	read    int         // tokens that are read as a prompt
-	parts   int         // where the prompt parts from another text that slots held
-	order   uint64      // admission, for who yields to whom
-	stats   Stats
-	queued  time.Time
-	started time.Time
-	first   time.Time
-	chooses bool        // Next runs beside the loop
-	unwatch func() bool // stops watching ctx, whose end wakes the loop
-	logits  []float32   // what it is given then
-	draft   []llm.Token // proposed tokens behind tokens
-	picks   []pick      // what a job has chosen beside the loop
+	ctx    context.Context
+	tokens []llm.Token // prompt and what was generated
+	read   int         // tokens that are read as a prompt
+	parts  int         // where the prompt parts from another text that slots held
+	order  uint64      // admission, for who yields to whom
+	stats  Stats
+	// promised is the length that an open job may reach without asking, while it has
+	// a slot; 0: it has none
+	promised int
+	queued   time.Time
+	started  time.Time
+	first    time.Time
+	chooses  bool        // Next runs beside the loop
+	unwatch  func() bool // stops watching ctx, whose end wakes the loop
+	logits   []float32   // what it is given then
+	draft    []llm.Token // proposed tokens behind tokens
+	picks    []pick      // what a job has chosen beside the loop
 
-	stops    []int  // positions of the prompt, ascending, at which a chunk ends and is kept
-	alike    int    // tokens of the prompt that slots or the store know, one after another
-	looked   bool   // the store was asked for its prompt
-	fetching bool   // and is read beside the loop
-	taken    *taken // what it had, until the job has a slot
+	stops    []int     // positions of the prompt, ascending, at which a chunk ends and is kept
+	evicted  time.Time // when the store gave up the page behind them
+	alike    int       // tokens of the prompt that slots or the store know, one after another
+	looked   bool      // the store was asked for its prompt
+	fetching bool      // and is read beside the loop
+	taken    *taken    // what it had, until the job has a slot
 }
 
 // slot is a sequence of the cache and the job that uses it, if any.
@@ -304,12 +317,21 @@ func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 		t.stops = s.stopsOf(t)
 		tasks[i] = t
 	}
-	return s.do(ctx, func() {
+	full := false
+	err := s.do(ctx, func() {
+		if n := len(s.queue); s.o.Queue > 0 && n > 0 && n+len(tasks) > s.o.Queue {
+			full = true
+			return
+		}
 		for _, t := range tasks {
 			t.unwatch = context.AfterFunc(ctx, s.rouse)
 		}
 		s.queue = append(s.queue, tasks...)
 	})
+	if err == nil && full {
+		return fmt.Errorf("%w: %d", ErrBusy, s.o.Queue)
+	}
+	return err
 }
 
 // rouse wakes the loop so that it checks the contexts of its jobs.

@@ -146,7 +146,13 @@ func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.cache.Load(r, sl.seq, s.prog); err != nil {
+	err = s.cache.Load(r, sl.seq, s.prog)
+	for errors.Is(err, kv.ErrExact) && (s.dropIdle() || s.giveUp(i)) {
+		if _, err = r.Seek(start, io.SeekStart); err == nil {
+			err = s.cache.Load(r, sl.seq, s.prog)
+		}
+	}
+	if err != nil {
 		if errors.Is(err, kv.ErrFull) { // unless the file is to blame
 			_, e := r.Seek(start, io.SeekStart)
 			err = cmp.Or(e, s.verify(r, len(tokens)), err)

@@ -59,6 +59,12 @@ func (s *Sched) stop(i int) {
 		return
 	}
 	sl.chain.dirty = true
+	s.keepAt(i, pos)
+}
+
+// keepAt keeps what a text that continues at a position of a slot needs there.
+func (s *Sched) keepAt(i, pos int) {
+	sl := &s.slots[i]
 	if !s.keeps(i) {
 		return
 	}

@@ -3,6 +3,7 @@ package sched
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestThinned(t *testing.T) {
@@ -26,15 +27,24 @@ func TestThinned(t *testing.T) {
 func TestWhy(t *testing.T) {
 	for _, c := range []struct {
 		prompt, cached, alike int
+		exact, evicted        bool
+		pos                   int
 		want                  string
 	}{
-		{200, 192, 195, "all but the last page"},
-		{500, 0, 20, "nothing begins alike"},
-		{500, 128, 300, "no reuse point between 128 and 300"},
-		{500, 256, 300, "differs at 300"},
+		{200, 192, 195, false, false, 192, "all but the last page"},
+		{500, 0, 20, false, false, 0, "nothing begins alike"},
+		{500, 0, 20, false, true, 0, "evicted 3 min ago"},
+		{500, 128, 300, false, false, 128, "no reuse point between 128 and 300"},
+		{500, 128, 300, true, true, 128, "exact form gone between 128 and 300"},
+		{500, 256, 300, true, false, 300, "differs at 300, in part 2 of 3"},
+		{500, 256, 256, false, true, 256, "evicted 3 min ago"},
 	} {
-		if got := (Reuse{Stats{Prompt: c.prompt, Cached: c.cached}, c.alike}).Why(); got != c.want {
-			t.Errorf("%+v: %q", c, got)
+		r := Reuse{Stats: Stats{Prompt: c.prompt, Cached: c.cached}, Alike: c.alike, Borders: []int{200, 400}, Exact: c.exact}
+		if c.evicted {
+			r.Evicted = time.Now().Add(-200 * time.Second)
+		}
+		if pos, got := r.End(); pos != c.pos || got != c.want {
+			t.Errorf("%+v: %q at %d", c, got, pos)
 		}
 	}
 }

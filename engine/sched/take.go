@@ -2,7 +2,6 @@ package sched
 
 import (
 	"errors"
-	"fmt"
 
 	"godwit/engine/kv"
 	"godwit/engine/prefix"
@@ -36,7 +35,7 @@ func (s *Sched) ready(t *task) bool {
 	s.flushAlike(t, n)
 	m := s.o.Prefixes.Match(s.root(t), t.tokens[:most])
 	pos := s.cache.Longest(m, most)
-	t.alike = m.Pages() * kv.PageCells
+	t.alike, t.evicted = m.Pages()*kv.PageCells, m.Evicted()
 	if pos <= n {
 		return true
 	}
@@ -117,7 +116,7 @@ func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	}
 	for {
 		err := s.cache.Adopt(sl.seq, got.pos, page, got.point, s.prog)
-		if errors.Is(err, kv.ErrFull) && s.dropIdle() {
+		if errors.Is(err, kv.ErrFull) && (s.dropIdle() || errors.Is(err, kv.ErrExact) && s.giveUp(dst)) {
 			continue
 		}
 		if err != nil {
@@ -135,23 +134,4 @@ func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	}
 	got.match.Use(got.pos)
 	return true
-}
-
-// Reuse says how much of a prompt is not read again.
-type Reuse struct {
-	Stats
-	Alike int // tokens at its beginning that are known from another text
-}
-
-// Why explains why no more was reused, without quoting any text.
-func (r Reuse) Why() string {
-	switch {
-	case r.Cached >= (r.Prompt-1)/kv.PageCells*kv.PageCells:
-		return "all but the last page"
-	case r.Alike < kv.PageCells:
-		return "nothing begins alike"
-	case r.Alike-r.Cached >= kv.PageCells:
-		return fmt.Sprintf("no reuse point between %d and %d", r.Cached, r.Alike)
-	}
-	return fmt.Sprintf("differs at %d", r.Alike)
 }

@@ -39,11 +39,12 @@ type Usage struct {
 	CacheCreation int `json:"cache_creation_input_tokens"`
 	CacheRead     int `json:"cache_read_input_tokens"`
 	CacheDisk     int `json:"cache_read_disk_input_tokens"` // cached tokens that were on disk
-	Output        int `json:"output_tokens"`
+	wire.Ended
+	Output int `json:"output_tokens"`
 }
 
 func usage(r *engine.Result) Usage {
-	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, CacheDisk: r.FromDisk, Output: r.Completion}
+	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, CacheDisk: r.FromDisk, Ended: wire.EndOf(r), Output: r.Completion}
 }
 
 // stopReason is why an answer of at most that many tokens ended, in

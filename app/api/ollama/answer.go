@@ -50,8 +50,11 @@ type Counters struct {
 	Load           int64 `json:"load_duration"`
 	Prompt         int   `json:"prompt_eval_count"`
 	PromptDuration int64 `json:"prompt_eval_duration"`
-	Generated      int   `json:"eval_count"`
-	Duration       int64 `json:"eval_duration"`
+	Cached         int   `json:"prompt_cached_count,omitempty"`      // prompt tokens that were not read again
+	CachedDisk     int   `json:"prompt_cached_disk_count,omitempty"` // cached tokens that were on disk
+	wire.Ended
+	Generated int   `json:"eval_count"`
+	Duration  int64 `json:"eval_duration"`
 }
 
 // call is a tool call being collected.
@@ -104,7 +107,7 @@ func (a *answer) end(r *engine.Result) {
 	}
 	a.counters = &Counters{
 		Total: int64(time.Since(a.start) + a.m.Load), Load: int64(a.m.Load),
-		Prompt: r.Prompt, PromptDuration: int64(r.Prefill), Generated: r.Completion, Duration: int64(r.Decode),
+		Prompt: r.Prompt, PromptDuration: int64(r.Prefill), Cached: r.Cached, CachedDisk: r.FromDisk, Ended: wire.EndOf(r), Generated: r.Completion, Duration: int64(r.Decode),
 	}
 }
 

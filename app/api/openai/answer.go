@@ -24,6 +24,7 @@ type PromptDetails struct {
 	Cached int `json:"cached_tokens"`
 	Memory int `json:"cached_memory_tokens"`
 	Disk   int `json:"cached_disk_tokens"`
+	wire.Ended
 }
 
 // add counts a choice; all choices of a prompt share its tokens.
@@ -33,6 +34,7 @@ func (u *Usage) add(r *engine.Result, first bool) {
 		u.Details.Cached += r.Cached
 		u.Details.Memory += r.Cached - r.FromDisk
 		u.Details.Disk += r.FromDisk
+		u.Details.Ended = wire.EndOf(r)
 	}
 	u.Completion += r.Completion
 	d := outputDetails(r)

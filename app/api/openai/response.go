@@ -59,9 +59,10 @@ type ResponseUsage struct {
 // InputDetails says how much of the input was not read again, and how much of
 // that was kept in memory and on disk. Writing to the cache is not counted.
 type InputDetails struct {
-	Cached  int `json:"cached_tokens"`
-	Memory  int `json:"cached_memory_tokens"`
-	Disk    int `json:"cached_disk_tokens"`
+	Cached int `json:"cached_tokens"`
+	Memory int `json:"cached_memory_tokens"`
+	Disk   int `json:"cached_disk_tokens"`
+	wire.Ended
 	Written int `json:"cache_write_tokens"`
 }
 
@@ -370,7 +371,7 @@ func (b *builder) end(r *engine.Result) {
 	}
 	b.finish(b.r.Status)
 	b.r.Usage = &ResponseUsage{
-		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached, Memory: r.Cached - r.FromDisk, Disk: r.FromDisk}, Output: r.Completion,
+		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached, Memory: r.Cached - r.FromDisk, Disk: r.FromDisk, Ended: wire.EndOf(r)}, Output: r.Completion,
 		OutputDetails: outputDetails(r), Total: r.Prompt + r.Completion,
 	}
 	b.keep()

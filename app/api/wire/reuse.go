@@ -96,3 +96,13 @@ func (w Whose) Salt(own string) string {
 	}
 	return w.Key + "/" + own
 }
+
+// Ended says where the reuse of a prompt ended, and why, without any text. It is a
+// part of every dialect's usage.
+type Ended struct {
+	At  int    `json:"cache_ended_at,omitempty"`
+	Why string `json:"cache_ended_why,omitempty"`
+}
+
+// EndOf is the end of an answer's reuse.
+func EndOf(r *engine.Result) Ended { return Ended{r.Ended, r.Why} }

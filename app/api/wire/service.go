@@ -132,9 +132,10 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 
 // Timings are the counts and times of an answer, as llama-server has them.
 type Timings struct {
-	Cached          int     `json:"cache_n"`
-	CachedDisk      int     `json:"cache_disk_n"` // cached tokens that were on disk
-	Prompt          int     `json:"prompt_n"`     // computed, not taken from the cache
+	Cached     int `json:"cache_n"`
+	CachedDisk int `json:"cache_disk_n"` // cached tokens that were on disk
+	Ended
+	Prompt          int     `json:"prompt_n"` // computed, not taken from the cache
 	PromptMS        float64 `json:"prompt_ms"`
 	PromptPerToken  float64 `json:"prompt_per_token_ms"`
 	PromptPerSecond float64 `json:"prompt_per_second"`
@@ -149,7 +150,7 @@ type Timings struct {
 // NewTimings describes a finished answer.
 func NewTimings(r *engine.Result) Timings {
 	t := newTimings(r.Prompt, r.Cached, r.Completion, r.Prefill, r.Decode)
-	t.CachedDisk, t.Drafted, t.Accepted = r.FromDisk, r.Drafted, r.Accepted
+	t.CachedDisk, t.Drafted, t.Accepted, t.Ended = r.FromDisk, r.Drafted, r.Accepted, EndOf(r)
 	return t
 }
 

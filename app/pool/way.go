@@ -1,0 +1,49 @@
+package pool
+
+import (
+	"context"
+	"time"
+)
+
+// wayTime is how long a load waits until models in use give way.
+const wayTime = 20 * time.Second
+
+// freed notifies loads that wait for memory. p.mu is held.
+func (p *Pool) freed() {
+	if p.free != nil {
+		close(p.free)
+		p.free = nil
+	}
+}
+
+// makeWay unloads an idle model for one that lacks memory, and waits for that until
+// late where all are in use. false: nothing gives way. held: models in use have the
+// memory.
+func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) (gone, held bool) {
+	for {
+		if p.unloadOldest(next) {
+			return true, false
+		}
+		p.mu.Lock()
+		held = false
+		for _, e := range p.entries {
+			held = held || e != next && !e.waits && (e.state == Loaded || e.state == Loading || e.state == Unloading)
+		}
+		if p.free == nil {
+			p.free = make(chan struct{})
+		}
+		free := p.free
+		next.waits = held
+		p.mu.Unlock()
+		if !held {
+			return false, false
+		}
+		select {
+		case <-free:
+		case <-late:
+			return false, true
+		case <-ctx.Done():
+			return false, false
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"godwit/engine/backend"
+	"godwit/engine/cpu"
+	"godwit/engine/kv"
+)
+
+// OwnReserve is what a budget leaves for the process itself: requests, vocabularies,
+// images. Small budgets leave an eighth.
+const OwnReserve = 64 << 20
+
+// HostFree is the host memory that this process can still take, in bytes; 0 if
+// unknown.
+func HostFree() int64 {
+	list, err := (cpu.Driver{}).Devices()
+	if err != nil || len(list) == 0 {
+		return 0
+	}
+	return list[0].Free
+}
+
+// held is what the models of this process have reserved on the host, except that of
+// path. a.mu is held.
+func (a *Memory) held(path string) (n int64) {
+	for _, c := range a.claims {
+		if c.backend == cpu.Name && (path == "" || c.path != path) {
+			n += c.need.Total()
+		}
+	}
+	return n
+}
+
+// left is what of the budget no model holds, without what the process itself needs.
+// a.mu is held.
+func (a *Memory) left(path string) int64 {
+	return max(a.Budget-min(OwnReserve, a.Budget/8)-a.held(path), 0)
+}
+
+// within bounds the free bytes of a device by the budget. a.mu is held.
+func (a *Memory) within(i backend.Info, free int64, path string) int64 {
+	if a.Budget <= 0 || i.Backend != cpu.Name {
+		return free
+	}
+	return max(min(free, a.left(path)), 1) // 0 would be unknown
+}
+
+// changed says what is left of the budget, and publishes what is untouched. a.mu is
+// held.
+func (a *Memory) changed() {
+	a.publish()
+	if a.Budget > 0 && a.Left != nil {
+		a.Left(a.left(""))
+	}
+}
+
+// Others returns the bytes that other processes have reserved and not touched.
+func (a *Memory) Others() int64 {
+	if a == nil || a.Ledger == nil {
+		return 0
+	}
+	return a.Ledger.Others()
+}
+
+// Holding is what a loaded model holds, in bytes.
+type Holding struct {
+	Weights   int64 // copied; those that are read from the mapped file are not in it
+	Cells     int64 // packed pages of the cache
+	Exact     int64 // exact pages, pinned rows, and calibrations of conversations
+	States    int64 // recurrent states
+	Scratch   int64
+	Untouched int64 // the part of cells, exact pages and states that has no memory so far
+}
+
+// Holding returns what the model holds.
+func (e *Engine) Holding() Holding { return holding(e.prog, &e.p.Layout) }
+
+func holding(p backend.Program, l *kv.Layout) Holding {
+	m := p.Memory()
+	h := Holding{Weights: m.Weights, Exact: min(l.ExactTotal(), m.Cache), States: m.State, Scratch: m.Scratch}
+	h.Cells = m.Cache - h.Exact
+	if t, ok := p.(backend.Toucher); ok {
+		h.Untouched = t.Untouched()
+	}
+	return h
+}
+
+// Spare is what is left of the budget for another load; 0 without one.
+func (a *Memory) Spare() int64 {
+	if a.Budget <= 0 {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left("")
+}

@@ -1,0 +1,156 @@
+package kv
+
+import (
+	"fmt"
+
+	"godwit/engine/llm"
+)
+
+// What sequences may need. A sequence that is used is promised the pages and the
+// exact pages of the length that it may reach, so that it never waits for
+// somebody else's. Sequences that nobody uses hold what is left.
+
+// ErrExact is an ErrFull that exact pages are lacking for, though cells are there.
+var ErrExact = fmt.Errorf("%w of exact pages", ErrFull)
+
+// Claim is the length that a sequence in use may reach.
+type Claim struct {
+	Seq llm.Seq
+	Len int
+}
+
+// Admits reports whether all claims can be met beside one of a new sequence of n
+// positions, whose first shared positions are those of a claimed one. Sequences
+// without a claim count as dropped.
+func (c *Cache) Admits(claims []Claim, n, shared int) bool {
+	for g := range c.pools {
+		if !c.admitsCells(g, claims, n, shared) || !c.admitsExact(g, claims, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// pagesOf is the number of pages of n positions.
+func pagesOf(n int) int { return (n + PageCells - 1) / PageCells }
+
+// admitsCells is Admits for the packed pages of a group.
+func (c *Cache) admitsCells(g int, claims []Claim, n, shared int) bool {
+	p := &c.pools[g]
+	size := len(p.refs)
+	alone := func(n int) int { return pagesOf(n) }
+	if p.window > 0 { // what a sequence cannot see it gives back
+		alone = func(n int) int { return min(pagesOf(n), c.layout.windowPages(p.window)) }
+	}
+	apart := alone(n) // as if nothing were shared
+	for _, x := range claims {
+		apart += alone(x.Len)
+	}
+	if apart <= size {
+		return true
+	}
+	need := max(pagesOf(n)-shared/PageCells, 0)
+	c.stamp++
+	for _, x := range claims {
+		s := &c.seqs[x.Seq]
+		for _, page := range s.tables[g] {
+			if page >= 0 && p.stamps[page] != c.stamp {
+				p.stamps[page] = c.stamp
+				need++
+			}
+		}
+		need += max(pagesOf(x.Len)-len(s.tables[g]), 0)
+		if s.shared(p, g) {
+			need++
+		}
+	}
+	return need <= size
+}
+
+// admitsExact is Admits for exact pages: each sequence keeps those of its newest
+// positions, and one at a time takes as many again while it grows.
+func (c *Cache) admitsExact(g int, claims []Claim, n int) bool {
+	p := &c.exact[g]
+	if !p.on() {
+		return true
+	}
+	newest, _ := p.window.held()
+	need := newest + min(pagesOf(n), newest)
+	for _, x := range claims {
+		need += min(pagesOf(x.Len), newest)
+	}
+	return need <= len(p.refs) || len(claims) == 0
+}
+
+// exactRoom sees to it that group g has the exact pages to extend s by n. Points
+// give way.
+func (c *Cache) exactRoom(s *sequence, g, n int) error {
+	p := &c.exact[g]
+	if !p.on() || n == 0 {
+		return nil
+	}
+	for {
+		need := c.exactNeed(s, g, n)
+		switch {
+		case need <= len(p.free):
+			return nil
+		case c.yield():
+		case s.grown || !c.layout.Settings.Admitted: // no row of a batch reads what is left behind
+			c.settleAll()
+			if need <= len(p.free) {
+				return nil
+			}
+			return c.noExact(p, need)
+		default:
+			return c.noExact(p, need)
+		}
+	}
+}
+
+func (c *Cache) noExact(p *exactPool, need int) error {
+	return fmt.Errorf("%w: %d wanted, %d of %d free", ErrExact, need, len(p.free), len(p.refs))
+}
+
+// exactNeed is how many exact pages a group has to give for n more positions.
+func (c *Cache) exactNeed(s *sequence, g, n int) (need int) {
+	p := &c.exact[g]
+	if s.shared(&c.pools[g], g) && s.exact[g][len(s.tables[g])-1] >= 0 {
+		need++
+	}
+	first := p.window.firstExact(s.len + n)
+	for i := len(s.tables[g]); i < pagesOf(s.len+n); i++ {
+		if i >= first || s.keeps(p.window, i) {
+			need++
+		}
+	}
+	return need
+}
+
+// exactFree sees to it that group g has need exact pages, of which points give up
+// theirs. No batch is being made.
+func (c *Cache) exactFree(g, need int) error {
+	p := &c.exact[g]
+	for len(p.free) < need && c.yield() {
+	}
+	if len(p.free) < need {
+		return c.noExact(p, need)
+	}
+	return nil
+}
+
+// Prompted is the position to which the prompt of a sequence can be read again,
+// or will be: the last page border in front of its end. 0: it was given up.
+func (c *Cache) Prompted(seq llm.Seq) int {
+	if s, err := c.seq(seq); err == nil && c.hasExact() {
+		return s.keep
+	}
+	return 0
+}
+
+// GiveUp gives up the end of a sequence's prompt as a position to continue at, with
+// its exact pages.
+func (c *Cache) GiveUp(seq llm.Seq) {
+	if s, err := c.seq(seq); err == nil {
+		c.keepTo(s, 0)
+	}
+}

@@ -1,0 +1,59 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"godwit/engine/kv"
+)
+
+// Reuse says how much of a prompt is not read again, and why no more.
+type Reuse struct {
+	Stats
+	Alike   int       // tokens at its beginning that are known from another text of the same key
+	Borders []int     // positions at which messages end
+	Exact   bool      // the cache has exact pages
+	Evicted time.Time // when the page behind them was given up; zero: it is not known to have been there
+}
+
+// End returns the position at which reuse ends, and why, without any text.
+func (r *Reuse) End() (pos int, why string) {
+	alike := min(r.Alike, r.Prompt)
+	switch {
+	case r.Cached >= (r.Prompt-1)/kv.PageCells*kv.PageCells:
+		return r.Cached, "all but the last page"
+	case alike-r.Cached >= kv.PageCells && r.Exact:
+		return r.Cached, fmt.Sprintf("exact form gone between %d and %d", r.Cached, alike)
+	case alike-r.Cached >= kv.PageCells:
+		return r.Cached, fmt.Sprintf("no reuse point between %d and %d", r.Cached, alike)
+	case !r.Evicted.IsZero():
+		return r.Cached, "evicted " + ago(time.Since(r.Evicted))
+	case alike < kv.PageCells:
+		return r.Cached, "nothing begins alike"
+	}
+	return alike, fmt.Sprintf("differs at %d%s", alike, r.message(alike))
+}
+
+// message says in which message a position is.
+func (r *Reuse) message(pos int) string {
+	if len(r.Borders) == 0 {
+		return ""
+	}
+	k, at := slices.BinarySearch(r.Borders, pos)
+	if at {
+		k++
+	}
+	return fmt.Sprintf(", in part %d of %d", k+1, len(r.Borders)+1)
+}
+
+// ago is a time in words.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	}
+	return fmt.Sprintf("%d h ago", d/time.Hour)
+}
