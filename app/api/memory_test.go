@@ -77,7 +77,7 @@ func TestQueueFull(t *testing.T) {
 	for n := range 2 {
 		go func() {
 			defer func() { ended <- struct{}{} }()
-			r, err := http.NewRequestWithContext(ctx, "POST", v.url+"/v1/completions", strings.NewReader(`{"prompt": "Hello", "max_tokens": 400, "ignore_eos": true}`))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/completions", strings.NewReader(`{"prompt": "Hello", "max_tokens": 400, "ignore_eos": true}`))
 			if err != nil {
 				t.Error(err)
 				return

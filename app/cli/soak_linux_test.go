@@ -143,7 +143,8 @@ func (s *soak) client(i int) {
 			"model": soakModels[k/4%4], "max_tokens": 1 + r.IntN(24), "temperature": 0,
 			"messages": []map[string]string{
 				{"role": "user", "content": "The code word is " + s.words[k] + ". " + turns},
-				{"role": "assistant", "content": "I will remember it."}, {"role": "user", "content": "What is the code word?"},
+				{"role": "assistant", "content": "I will remember it."},
+				{"role": "user", "content": "What is the code word?"},
 			},
 		})
 		if err != nil {
@@ -156,7 +157,7 @@ func (s *soak) client(i int) {
 
 // ask sends a request of conversation k and checks its answer.
 func (s *soak) ask(k int, body []byte) {
-	req, err := http.NewRequest("POST", s.url+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, s.url+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		s.t.Error(err)
 		return
