@@ -42,7 +42,7 @@ func (s *Server) startBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := time.Now()
-	b := &batch{whose: s.whose(r), pending: list, bytes: len(body), expires: now.Add(batchLife)}
+	b := &batch{key: s.guard.keyOf(r), whose: s.whose(r), pending: list, bytes: len(body), expires: now.Add(batchLife)}
 	b.Batch = anthropic.Batch{
 		ID: wire.ID("msgbatch_"), Type: "message_batch", Status: "in_progress", Counts: anthropic.BatchCounts{Processing: len(list)},
 		Created: anthropic.Timestamp(now), Expires: anthropic.Timestamp(b.expires),
@@ -147,18 +147,19 @@ func (q *batches) add(b *batch, id string, a anthropic.BatchAnswer) {
 	}
 }
 
-// find returns a batch; the lock is held.
-func (q *batches) find(id string) (*batch, error) {
-	if i := slices.IndexFunc(q.list, func(b *batch) bool { return b.ID == id }); i >= 0 {
+// find returns a batch of an API key; the lock is held.
+func (q *batches) find(id, key string) (*batch, error) {
+	if i := slices.IndexFunc(q.list, func(b *batch) bool { return b.ID == id && b.key == key }); i >= 0 {
 		return q.list[i], nil
 	}
 	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server ends", id)
 }
 
-// with answers with what do makes of a batch.
-func (q *batches) with(w http.ResponseWriter, r *http.Request, do func(b *batch) (any, error)) error {
+// withBatch answers with what do makes of a batch.
+func (s *Server) withBatch(w http.ResponseWriter, r *http.Request, do func(b *batch) (any, error)) error {
+	q := &s.batches
 	q.mu.Lock()
-	b, err := q.find(r.PathValue("id"))
+	b, err := q.find(r.PathValue("id"), s.guard.keyOf(r))
 	var body any
 	if err == nil {
 		body, err = do(b)
@@ -172,7 +173,7 @@ func (q *batches) with(w http.ResponseWriter, r *http.Request, do func(b *batch)
 
 // oneBatch answers GET /v1/messages/batches/{id}.
 func (s *Server) oneBatch(w http.ResponseWriter, r *http.Request) error {
-	return s.batches.with(w, r, func(b *batch) (any, error) { return s.located(b, r), nil })
+	return s.withBatch(w, r, func(b *batch) (any, error) { return s.located(b, r), nil })
 }
 
 // located is the description of a batch with the address of its results.
@@ -188,7 +189,7 @@ func (s *Server) located(b *batch, r *http.Request) anthropic.Batch {
 // cancelBatch answers POST /v1/messages/batches/{id}/cancel.
 func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	q := &s.batches
-	return q.with(w, r, func(b *batch) (any, error) {
+	return s.withBatch(w, r, func(b *batch) (any, error) {
 		if b.Ended != nil {
 			return nil, wire.Fault(http.StatusConflict, wire.Invalid, "batch %s has ended", b.ID)
 		}
@@ -209,7 +210,7 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 // dropBatch answers DELETE /v1/messages/batches/{id}.
 func (s *Server) dropBatch(w http.ResponseWriter, r *http.Request) error {
 	q := &s.batches
-	return q.with(w, r, func(b *batch) (any, error) {
+	return s.withBatch(w, r, func(b *batch) (any, error) {
 		if b.Ended == nil {
 			return nil, wire.Fault(http.StatusConflict, wire.Invalid, "batch %s is in progress; cancel it first", b.ID)
 		}
@@ -222,7 +223,7 @@ func (s *Server) dropBatch(w http.ResponseWriter, r *http.Request) error {
 // batchResults answers GET /v1/messages/batches/{id}/results.
 func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) error {
 	s.batches.mu.Lock()
-	b, err := s.batches.find(r.PathValue("id"))
+	b, err := s.batches.find(r.PathValue("id"), s.guard.keyOf(r))
 	var lines []byte
 	switch {
 	case err != nil:
@@ -246,11 +247,13 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := r.URL.Query()
+	q, key := r.URL.Query(), s.guard.keyOf(r)
 	s.batches.mu.Lock()
 	all := []anthropic.Batch{}
 	for _, b := range slices.Backward(s.batches.list) {
-		all = append(all, s.located(b, r))
+		if b.key == key {
+			all = append(all, s.located(b, r))
+		}
 	}
 	s.batches.mu.Unlock()
 	wire.WriteJSON(w, http.StatusOK, anthropic.Page(all, func(b *anthropic.Batch) string { return b.ID }, limit, q.Get("before_id"), q.Get("after_id")))

@@ -72,6 +72,27 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// A batch belongs to the API key that it came with.
+func TestBatchKeys(t *testing.T) {
+	v := startModel(t, func(o *setup) { o.Settings.Server.APIKey = []string{"mine", "other"} })
+	mine, other := withHeader("X-Api-Key", "mine"), withHeader("X-Api-Key", "other")
+	one := object{"custom_id": "one", "params": object{"model": "x", "max_tokens": 2, "messages": user("a")}}
+	b := v.ask("POST", "/v1/messages/batches", object{"requests": []object{one}}, mine).json(t)
+	path := "/v1/messages/batches/" + b["id"].(string)
+	wait(t, "the batch", func() bool { return v.ask("GET", path, nil, mine).json(t)["processing_status"] == "ended" })
+	for _, c := range [][2]string{{"GET", path}, {"GET", path + "/results"}, {"POST", path + "/cancel"}, {"DELETE", path}} {
+		if r := v.ask(c[0], c[1], nil, other); r.status != 404 {
+			t.Errorf("%s %s with another key: %d %s", c[0], c[1], r.status, r.body)
+		}
+	}
+	if list := v.ask("GET", "/v1/messages/batches", nil, other).json(t); len(list["data"].([]any)) != 0 {
+		t.Errorf("another key lists %v", list)
+	}
+	if r := v.ask("GET", path+"/results", nil, mine); r.status != 200 {
+		t.Errorf("results: %d %s", r.status, r.body)
+	}
+}
+
 // Anthropic's client reads the list of models in its own form.
 func TestAnthropicModels(t *testing.T) {
 	v := shared(t)

@@ -23,6 +23,7 @@ type batches struct {
 // batch is a batch with its results so far.
 type batch struct {
 	anthropic.Batch
+	key     string // the API key that it came with; others do not see it
 	expires time.Time
 	whose   wire.Whose
 	pending []anthropic.Batched
