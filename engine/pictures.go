@@ -36,12 +36,14 @@ type seen struct {
 	files [][32]byte // hashes of files with these pixels
 }
 
-// pictures turns the pictures of requests into rows, and keeps the rows. It is
-// safe for concurrent use.
+// pictures turns the pictures of requests into rows, one at a time, and keeps the
+// rows. It is safe for concurrent use.
 type pictures struct {
 	p      *Projector
 	limits ImageLimits
 	budget int64
+
+	turn chan struct{} // held while a picture is decoded and encoded, since its pixels take much memory
 
 	mu      sync.Mutex
 	byHash  map[[32]byte]*list.Element // values are *seen
@@ -55,7 +57,10 @@ func newPictures(p *Projector, limits ImageLimits, budget int64) *pictures {
 	if budget == 0 {
 		budget = DefaultImageCache
 	}
-	return &pictures{p: p, limits: limits, budget: budget, byHash: map[[32]byte]*list.Element{}, byFile: map[[32]byte]*list.Element{}}
+	return &pictures{
+		p: p, limits: limits, budget: budget, turn: make(chan struct{}, 1),
+		byHash: map[[32]byte]*list.Element{}, byFile: map[[32]byte]*list.Element{},
+	}
 }
 
 // get returns a picture's rows, from memory if possible. Rows of a private picture are not
@@ -63,6 +68,15 @@ func newPictures(p *Projector, limits ImageLimits, budget int64) *pictures {
 func (s *pictures) get(ctx context.Context, file []byte, private bool, progress func(share float64)) (*seen, error) {
 	name := sha256.Sum256(file)
 	if x := s.find(s.byFile, name); x != nil {
+		return x, nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if x := s.find(s.byFile, name); x != nil { // encoded meanwhile
 		return x, nil
 	}
 	pic, err := s.p.Prepare(file, s.limits)

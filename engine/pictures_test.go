@@ -3,12 +3,14 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"image"
 	"image/color"
 	"image/png"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"godwit/engine"
@@ -171,6 +173,33 @@ func TestPictureGreedy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPicturesAtOnce: of requests with the same pictures at the same time the first
+// encodes them, and one that is cancelled while it waits ends at once.
+func TestPicturesAtOnce(t *testing.T) {
+	m := golden.Towers(t)[0]
+	r := &m.Runs[0]
+	e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}})
+	files := runPictures(t, &m, r)
+	var all sync.WaitGroup
+	for i := range 8 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if i == 7 {
+			cancel()
+		}
+		all.Go(func() {
+			_, _, err := e.Answer(ctx, engine.Request{Prompt: r.Prompt, Images: files, MaxTokens: 1})
+			if cancelled := errors.Is(err, context.Canceled); cancelled != (i == 7) || err != nil && !cancelled {
+				t.Errorf("request %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := e.ImagesEncoded(); n != int64(len(r.Images)) {
+		t.Errorf("%d pictures were encoded, want %d", n, len(r.Images))
 	}
 }
 
