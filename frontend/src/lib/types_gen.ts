@@ -88,7 +88,7 @@ export interface Chat {
   /** object of the page: sampling and the like */
   settings: ChatSettings;
   created: string;
-  /** when the last message came */
+  /** time of the last message */
   updated: string;
 }
 
@@ -308,7 +308,7 @@ export interface Field {
   min?: number;
   /** largest number */
   max?: number;
-  /** number outside of the bounds that is taken too */
+  /** number outside of the bounds that is accepted too */
   off?: number;
   /** what a number counts */
   unit?: string;
