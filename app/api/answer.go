@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -216,6 +218,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 			return false
 		}
 	}
+	defer s.caught(0, send)
 	head := call.Head()
 	l, err := s.lease(ctx, &head)
 	if err != nil {
@@ -259,10 +262,21 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 	}
 }
 
+// caught turns a panic into the error of one answer, so that all others continue.
+func (s *Server) caught(choice int, send func(item) bool) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	s.log.Error("panic in an answer", "err", p, "stack", string(debug.Stack()))
+	send(item{choice: choice, err: fmt.Errorf("internal error: %v", p)})
+}
+
 // choice generates one of the answers. ready is called once its prompt has
 // been read.
 func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.Request, send func(item) bool, ready func()) {
 	defer ready()
+	defer s.caught(i, send)
 	used := progress{s: s, t: wire.TallyOf(ctx)}
 	defer used.close()
 	for ev, err := range e.Generate(ctx, r) {
