@@ -40,7 +40,7 @@ func TestStalledClient(t *testing.T) {
 	v.patience = wire.Patience{Bytes: 32 << 10, Stall: 100 * time.Millisecond}
 	for path, body := range map[string]object{
 		"/v1/chat/completions": {"messages": user("a"), "logprobs": true, "top_logprobs": 20},
-		"/v1/responses":        {"input": "a", "top_logprobs": 20},
+		"/completion":          {"prompt": "a", "n_probs": 20},
 	} {
 		body["stream"], body["ignore_eos"], body["logit_bias"] = true, true, []any{[]any{2, false}}
 		c := v.streamTo(path, body)
