@@ -2,6 +2,7 @@
 // waits, and where it says what went wrong.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import { totalmem } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, launch, leave, say, visit, write } from './browser.mjs';
 import { conversation, newHome, playHub, serve } from './server.mjs';
@@ -160,6 +161,30 @@ describe('the page', () => {
   it('writes numbers as its sentences, whatever the language of the system', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`, { locale: 'de-DE' });
     await page.getByText(/At [\d,]+ tokens the cache takes [\d.]+ [KMG]iB/).waitFor();
+    await leave(page);
+  });
+
+  it('says beside the context what is wrong with it, and the plot shows the length of the text', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/kv`);
+    const field = page.getByRole('textbox', { name: 'Context length in tokens' });
+    const type = async (text) => {
+      await field.fill(text);
+      await field.press('Tab');
+    };
+    const before = (await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value;
+    await type('abc');
+    await page.getByText('Type a whole number of tokens, or nothing for automatic.').waitFor();
+    assert.equal((await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value, before, 'nothing is saved');
+    await type('32768');
+    await page.locator('#context-note').getByText(/trained/).waitFor();
+    await type('4000000');
+    await page.locator('#context-note').getByText(/4,?000,?000 tokens/).first().waitFor();
+    const free = await page.getByText(/of [\d.]+ GiB free/).first().innerText();
+    assert.ok(Number(/of ([\d.]+) GiB free/.exec(free)[1]) <= totalmem() / 2 ** 30, free);
+    await page.getByText(/At 4,000,000 tokens the cache takes [\d.]+ GiB/).waitFor();
+    assert.match(await page.locator('figure .legend').innerText(), /4,000,000 tokens/);
+    await type('4096');
+    await page.getByText(/At 4,096 tokens the cache takes/).waitFor();
     await leave(page);
   });
 
