@@ -37,7 +37,7 @@ type windowRig struct{ *Engine }
 func openWindow(t *testing.T, file, k, v string, newest, pinned, ubatch int) windowRig {
 	t.Helper()
 	e, err := Open(t.Context(), golden.Small(t, file), Options{
-		Context: 512, Cells: 1536, Parallel: 3, UBatch: ubatch, Want: kv.Want{K: named(t, k), V: named(t, v)},
+		Context: 512, Cells: 6144, Parallel: 3, UBatch: ubatch, Want: kv.Want{K: named(t, k), V: named(t, v)},
 		KV: kv.Settings{ExactWindow: &newest, ExactSinks: &pinned, SWABypass: kv.Off, AutoAsymmetric: kv.Off}, NoCalibration: true,
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func TestWindowRepeats(t *testing.T) {
 				t.Helper()
 				got, st := r.answer(t, prompt, 150)
 				same(t, what, got, want)
-				if st.Cached != 192 && !(gone && what != "at once" && st.Cached == 0) {
+				if st.Cached != 192 && !(gone && what != "at once" && st.Cached < 192) {
 					t.Errorf("%s: %d tokens reused, want 192", what, st.Cached)
 				}
 			}
