@@ -83,7 +83,7 @@ describe('a first chat', () => {
     await page.getByRole('button', { name: /linked list/ }).click();
     await page.keyboard.press('Enter');
     await page.locator('.said', { hasText: 'linked list' }).waitFor();
-    await page.getByRole('button', { name: 'Stop' }).click();
+    await answered(page);
     await leave(page);
   });
 });
