@@ -65,6 +65,9 @@ func TestDrafts(t *testing.T) {
 			if c.k != nil {
 				rounds = 3
 			}
+			if testing.Short() { // with the race detector
+				rounds = 1
+			}
 			for round := range rounds {
 				var wait sync.WaitGroup
 				for i := range 1 + r.IntN(4) {
