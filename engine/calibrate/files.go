@@ -35,9 +35,8 @@ func (m *Model) Read(dir string) (*kv.Calibration, error) {
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-// readCalibration reads a file, which has to be an ordinary one: a pipe would
-// block.
-func readCalibration(path string) (*kv.Calibration, error) {
+// openOrdinary opens a file and refuses others: a pipe would block.
+func openOrdinary(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -45,7 +44,11 @@ func readCalibration(path string) (*kv.Calibration, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: it is not an ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
 	}
-	f, err := os.Open(path)
+	return os.Open(path)
+}
+
+func readCalibration(path string) (*kv.Calibration, error) {
+	f, err := openOrdinary(path)
 	if err != nil {
 		return nil, err
 	}

@@ -65,14 +65,7 @@ func inputDigest(lists ...[]llm.Token) string {
 // error is fs.ErrNotExist; kv.ErrCalibration says that it cannot be used.
 func (m *Model) readPartial(dir, input string) (*partial, error) {
 	path := m.partialPath(dir)
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is not an ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
-	}
-	f, err := os.Open(path)
+	f, err := openOrdinary(path)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// maxVerified is the most rows of generating jobs in a step with drafts: kernels for
-// few rows cost little more than one of them.
+// maxVerified is the most rows of generating jobs in a step with drafts. GPU backends
+// run as many through their kernels of single rows.
 const maxVerified = 16
 
 // drafts is how many tokens each generating job may propose for the next step.
