@@ -75,3 +75,6 @@ func (e *Engine) Beside(t testing.TB, prompt []llm.Token, f func()) {
 	cancel()
 	<-done
 }
+
+// Submit gives the engine a job.
+func (e *Engine) Submit(ctx context.Context, j sched.Job) error { return e.sched.Submit(ctx, j) }

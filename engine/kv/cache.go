@@ -354,6 +354,9 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	c.cut(d, 0)
 	c.settle(s)
 	to, m := c.reach(s, pos)
+	if to < SelfRows && c.selfCalibrated() {
+		to, m = 0, nil // both would pack the pages, and each with what it measures on
+	}
 	if c.states.on() && to > 0 {
 		from := int32(src)
 		if m != nil {

@@ -444,3 +444,31 @@ func TestCutBeforeKeep(t *testing.T) {
 	w.extend(t, 1, 1) // checks that it finds what it reads
 	w.check(t)
 }
+
+// A conversation that has not calibrated its keys yet shares no pages: each would pack
+// them with what it measures itself.
+func TestForkBeforeCalibration(t *testing.T) {
+	gw3, err := Parse("gw3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Resolve(Want{K: gw3, V: gw3}, model(2, 2, 2, 128), Settings{Cells: 1024, Seqs: 2, UBatch: 64, Span: 1024, Uncalibrated: true, SelfCalibrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ read, want int }{{64, 0}, {126, 0}, {128, 128}, {192, 192}} {
+		cache, err := New(&l, Options{Copier: newMemory(&l)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !cache.exact[0].selfCalibrated {
+			t.Fatal("the keys are not calibrated by conversations")
+		}
+		if err := cache.Extend(0, c.read); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := cache.Fork(1, 0, c.read); err != nil || n != c.want {
+			t.Errorf("forked at %d: %d, %v, want %d", c.read, n, err, c.want)
+		}
+	}
+}

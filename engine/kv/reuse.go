@@ -127,10 +127,8 @@ func (c *Cache) Draftable(seq llm.Seq) int {
 	if err != nil || c.states.on() || s.moved && c.hasExact() {
 		return 1
 	}
-	for g := range c.exact {
-		if c.exact[g].selfCalibrated && s.len < SelfRows {
-			return 1
-		}
+	if s.len < SelfRows && c.selfCalibrated() {
+		return 1
 	}
 	return max(PageCells-1-s.len%PageCells, 1)
 }
@@ -179,6 +177,11 @@ func (c *Cache) Point(seq llm.Seq, pos int, parted bool) error {
 
 // HasExact reports whether any pages are kept exact.
 func (c *Cache) HasExact() bool { return c.hasExact() }
+
+// selfCalibrated reports whether conversations calibrate their own keys in any group.
+func (c *Cache) selfCalibrated() bool {
+	return slices.ContainsFunc(c.exact, func(p exactPool) bool { return p.selfCalibrated })
+}
 
 // hasExact reports whether any group has exact pages.
 func (c *Cache) hasExact() bool {

@@ -23,6 +23,14 @@ type chain struct {
 	pages int          // the first ones, of which the store had all parts
 	dirty bool         // the slot has something that may not be in the store
 	full  bool         // the store has refused a piece
+	given map[gift]bool
+}
+
+// gift names a piece that a slot has put into the store. It is put once a job: in a full
+// store two pieces could displace each other without end.
+type gift struct {
+	key  prefix.Key
+	part int
 }
 
 // cut forgets the keys behind n tokens.
@@ -114,7 +122,8 @@ func (s *Sched) fillKeys(sl *slot, n int) {
 
 // link adds a page to the store, so that it can be the parent of others.
 func (s *Sched) link(sl *slot, page int) bool {
-	return !s.o.Prefixes.Reaches(sl.chain.keys[page]) && s.put(sl, page, linkPart, nil)
+	key := sl.chain.keys[page]
+	return !sl.chain.given[gift{key, linkPart}] && !s.o.Prefixes.Reaches(key) && s.put(sl, page, linkPart, nil)
 }
 
 // parent is the key before a page.
@@ -130,13 +139,31 @@ func (sl *slot) page(i int) []llm.Token {
 	return sl.tokens[i*kv.PageCells : (i+1)*kv.PageCells]
 }
 
+// has reports whether the store has a piece, or had it from this job.
+func (s *Sched) has(sl *slot, key prefix.Key, part int) bool {
+	return sl.chain.given[gift{key, part}] || s.o.Prefixes.Has(key, part)
+}
+
+// give puts a piece into the store. It reports whether the store took it.
+func (s *Sched) give(sl *slot, r prefix.Record) bool {
+	s.o.Prefixes.Put(r)
+	if !s.o.Prefixes.Has(r.Key, r.Part) {
+		return false
+	}
+	if sl.chain.given == nil {
+		sl.chain.given = map[gift]bool{}
+	}
+	sl.chain.given[gift{r.Key, r.Part}] = true
+	return true
+}
+
 // keepPage copies a part of a page in the groups without a window, or reports that the store
 // has all of them.
 func (s *Sched) keepPage(sl *slot, page int) (put, all bool) {
 	all = true
 	key := sl.chain.keys[page]
 	for g := range s.cache.Layout().Groups {
-		if s.cache.Layout().Groups[g].Window > 0 || !s.cache.IsPiece(g, page) || s.o.Prefixes.Has(key, g) {
+		if s.cache.Layout().Groups[g].Window > 0 || !s.cache.IsPiece(g, page) || s.has(sl, key, g) {
 			continue
 		}
 		if s.keepPart(sl, page, g) {
@@ -159,11 +186,9 @@ func (s *Sched) keepPart(sl *slot, page, g int) bool {
 
 // put puts a part of a page. It reports whether the store took it.
 func (s *Sched) put(sl *slot, page, part int, data []byte) bool {
-	key := sl.chain.keys[page]
-	s.o.Prefixes.Put(prefix.Record{
-		Key: key, Parent: sl.chain.parent(page), Before: page, Tokens: sl.page(page), Part: part, Data: data,
+	sl.chain.full = !s.give(sl, prefix.Record{
+		Key: sl.chain.keys[page], Parent: sl.chain.parent(page), Before: page, Tokens: sl.page(page), Part: part, Data: data,
 	})
-	sl.chain.full = !s.o.Prefixes.Has(key, part)
 	return !sl.chain.full
 }
 
@@ -189,7 +214,7 @@ func (s *Sched) keepWindows(sl *slot, pos int) bool {
 	for _, g := range s.cache.Windowed() {
 		from, to := s.cache.Needed(g, pos)
 		for page := from; page < to; page++ {
-			if !s.o.Prefixes.Has(sl.chain.keys[page], g) && s.keepPart(sl, page, g) {
+			if !s.has(sl, sl.chain.keys[page], g) && s.keepPart(sl, page, g) {
 				return true
 			}
 			if sl.chain.full {
@@ -208,7 +233,7 @@ func (s *Sched) keepPoint(sl *slot, pos int) bool {
 	}
 	parent, tail := sl.chain.parent(before), sl.tokens[before*kv.PageCells:pos]
 	key := s.o.Prefixes.PointKey(parent, tail)
-	if s.o.Prefixes.Has(key, 0) {
+	if s.has(sl, key, 0) {
 		return false
 	}
 	data, err := s.cache.PointData(sl.seq, pos, s.prog)
@@ -218,8 +243,7 @@ func (s *Sched) keepPoint(sl *slot, pos int) bool {
 	if err != nil || data == nil {
 		return false
 	}
-	s.o.Prefixes.Put(prefix.Record{Key: key, Parent: parent, Before: before, Tokens: tail, Point: true, Data: data})
-	return s.o.Prefixes.Has(key, 0)
+	return s.give(sl, prefix.Record{Key: key, Parent: parent, Before: before, Tokens: tail, Point: true, Data: data})
 }
 
 // disown forgets what a slot holds, and what the store has of its text.

@@ -55,6 +55,7 @@ func (s *Sched) start(t *task, i int) {
 	t.promised = len(t.tokens)
 	sl := &s.slots[i]
 	sl.task, sl.salt, sl.private, sl.prompt = t, t.Salt, t.Private, t.stats.Prompt
+	clear(sl.chain.given)
 	if s.o.Prefixes != nil {
 		sl.chain.root = s.root(t)
 	}

@@ -1,0 +1,231 @@
+package engine_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/prefix"
+	"godwit/engine/sched"
+)
+
+// question is a prompt of a crowd, and what a cold run answers.
+type question struct {
+	prompt []llm.Token
+	rows   []uint64 // hashes of the logits, by token of the answer
+	answer []llm.Token
+}
+
+// hashRow returns a hash of the bits of a row of logits.
+func hashRow(row []float32) uint64 {
+	h := uint64(14695981039346656037)
+	for _, v := range row {
+		h = (h ^ uint64(math.Float32bits(v))) * 1099511628211
+	}
+	return h
+}
+
+// greedy runs a prompt until its answer has n tokens. It returns the hashes of the
+// logits and the answer, both as far as it came when ctx ended.
+func greedy(ctx context.Context, e *engine.Engine, j sched.Job, n int) (rows []uint64, answer []llm.Token, st sched.Stats, err error) {
+	done := make(chan error, 1)
+	j.Keep = -1
+	j.Next = func(row []float32) (llm.Token, bool, error) {
+		best := 0
+		for i, v := range row {
+			if v > row[best] {
+				best = i
+			}
+		}
+		rows, answer = append(rows, hashRow(row)), append(answer, llm.Token(best))
+		return llm.Token(best), len(rows) < n, nil
+	}
+	j.Done = func(_ sched.Finish, s sched.Stats, err error) { st = s; done <- err }
+	if err = e.Submit(ctx, j); err == nil {
+		err = <-done
+	}
+	return rows, answer, st, err
+}
+
+// crowd is clients that ask one engine at the same time.
+type crowd struct {
+	rng       *rand.Rand
+	cold      *engine.Engine
+	warm      *keeper
+	slots     int
+	vocab     int
+	questions []question
+	used      int // prompt tokens taken from the cache
+	mu        sync.Mutex
+}
+
+// text returns n random tokens.
+func (c *crowd) text(n int) (list []llm.Token) {
+	for range n {
+		list = append(list, llm.Token(c.rng.IntN(c.vocab)))
+	}
+	return list
+}
+
+// add makes a question and its cold answer.
+func (c *crowd) add(t *testing.T, prompt []llm.Token) question {
+	q := question{prompt: prompt}
+	var err error
+	q.rows, q.answer, _, err = greedy(t.Context(), c.cold, sched.Job{Prompt: prompt, Slot: -1, Fresh: true}, 2+c.rng.IntN(90))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.questions = append(c.questions, q)
+	return q
+}
+
+// draw makes the questions: a text, others that leave it somewhere, and, where a
+// prompt and single tokens are computed alike, what follows their answers.
+func (c *crowd) draw(t *testing.T, recurrent bool) {
+	trunk := c.text(150 + c.rng.IntN(250))
+	for range 4 {
+		q := c.add(t, slices.Concat(trunk[:1+c.rng.IntN(len(trunk))], c.text(c.rng.IntN(120))))
+		if !recurrent {
+			c.add(t, slices.Concat(q.prompt, q.answer, c.text(1+c.rng.IntN(80))))
+		}
+	}
+	c.add(t, trunk)
+}
+
+// ask runs a question with drawn settings: a salt, in private, in a given slot, or
+// by a client that leaves before the end.
+func (c *crowd) ask(t *testing.T, rng *rand.Rand) {
+	q := c.questions[rng.IntN(len(c.questions))]
+	j := sched.Job{
+		Prompt: q.prompt, Slot: -1, Most: len(q.rows), Salt: []string{"", "b"}[rng.IntN(2)], Private: rng.IntN(8) == 0,
+	}
+	if rng.IntN(4) == 0 {
+		j.Slot = rng.IntN(c.slots)
+	}
+	if rng.IntN(2) == 0 {
+		j.Borders = []int{1 + rng.IntN(len(q.prompt))}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if leaves := 1 + rng.IntN(2*len(q.prompt)); rng.IntN(5) == 0 {
+		j.Prefilled = func(_, done, _ int) {
+			if done >= leaves {
+				cancel()
+			}
+		}
+	}
+	rows, _, st, err := greedy(ctx, c.warm.e, j, len(q.rows))
+	if err != nil && ctx.Err() == nil {
+		t.Errorf("%d tokens: %v", len(q.prompt), err)
+	}
+	if err == nil && len(rows) != len(q.rows) {
+		t.Errorf("%d tokens: an answer of %d tokens, want %d", len(q.prompt), len(rows), len(q.rows))
+	}
+	for i, h := range rows {
+		if h != q.rows[i] {
+			t.Errorf("%d tokens, %d of them from the cache, %d stored: token %d of the answer has other logits than a cold run",
+				len(q.prompt), st.Cached, st.Stored, i)
+			break
+		}
+	}
+	c.mu.Lock()
+	c.used += st.Cached
+	c.mu.Unlock()
+}
+
+// TestCrowd: whatever clients ask at the same time, of texts that begin alike, every
+// answer has the bits of a cold run, before and after a restart. CI draws some
+// combinations of models and cache types.
+func TestCrowd(t *testing.T) {
+	seed := testSeed(t)
+	draw := rand.New(rand.NewPCG(seed, 11))
+	models, types := reuseModels(t), kv.Types()
+	packed := slices.DeleteFunc(slices.Clone(types), func(k *kv.Type) bool { return k.Window.Newest == 0 })
+	draws, used := 12, 0
+	if testAll() {
+		draws = 300
+	}
+	for i := range draws {
+		m, list := models[draw.IntN(len(models))], types
+		if i%2 == 0 { // as many types with an exact window as without
+			list = packed
+		}
+		want := kv.Want{K: list[draw.IntN(len(list))], V: list[draw.IntN(len(list))]}
+		t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
+			used += gather(t, m, want, rand.New(rand.NewPCG(seed, uint64(i)<<8|11)))
+		})
+	}
+	t.Logf("%d prompt tokens from the cache", used)
+	if used == 0 {
+		t.Error("nothing came from the cache")
+	}
+}
+
+// gather runs a crowd, and returns how many prompt tokens came from the cache.
+func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) int {
+	c := &crowd{rng: rng, slots: 2 + rng.IntN(3)}
+	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: []int64{0, 1 << 30}[rng.IntN(2)], o: engine.Options{
+		Context: 768, Cells: []int{768, 768 * c.slots}[rng.IntN(2)], Parallel: c.slots, UBatch: []int{64, 96, 512}[rng.IntN(3)],
+		Want: want, NoCalibration: true, Threads: 1,
+	}}
+	o := k.o
+	o.Parallel, o.Cells, o.UBatch = 1, 768, 512
+	c.warm, c.cold = k, openPath(t, k.path, o)
+	c.vocab = c.cold.Config().Vocab
+	memory := int64(1) << (17 + rng.IntN(12))
+	open := func() {
+		if k.store == nil {
+			k.store = prefix.Open(prefix.Options{Dir: k.dir, Disk: k.disk, Memory: memory})
+		}
+		k.open()
+	}
+	c.draw(t, c.cold.KV().StateBytes() > 0)
+	for range 3 {
+		open()
+		var wait sync.WaitGroup
+		for range c.slots + 1 {
+			client := rand.New(rand.NewPCG(rng.Uint64(), 12))
+			wait.Go(func() {
+				for range 4 {
+					c.ask(t, client)
+				}
+			})
+		}
+		wait.Wait()
+		k.close(rng.IntN(2) == 0)
+	}
+	if k.store != nil {
+		if err := k.store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return c.used
+}
+
+// TestDisplaced: a prefix store in which one piece displaces another takes what it can
+// and does not try forever.
+func TestDisplaced(t *testing.T) {
+	i := slices.IndexFunc(reuseModels(t), func(m reuseModel) bool { return m.name == "qwen35moe" })
+	path := reuseModels(t)[i].path(t)
+	for memory := int64(32 << 10); memory < 4<<20; memory += memory / 4 {
+		k := &keeper{t: t, path: path, store: prefix.Open(prefix.Options{Memory: memory}), o: engine.Options{
+			Context: 1024, Parallel: 2, UBatch: 64, NoCalibration: true, Threads: 1,
+		}}
+		k.open()
+		for n := range 3 {
+			tokens := make([]llm.Token, 500+n)
+			for i := range tokens {
+				tokens[i] = llm.Token((i*7 + n) % k.e.Config().Vocab)
+			}
+			k.e.Rows(t, tokens, 3, false)
+			k.e.Rows(t, append(tokens, 1, 2, 3), 3, false)
+		}
+		k.close(true)
+	}
+}
