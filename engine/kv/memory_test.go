@@ -10,23 +10,24 @@ import (
 // memory is a backend's cells and states in plain slices.
 type memory struct {
 	layout *Layout
-	rows   [][2][3][]byte // [layer][side][tier] of all cells
+	rows   [][2][4][]byte // [layer][side][tier] of all cells
 	states [][]byte       // [layer] of all slots
 	copies int            // copies of packed cells
 }
 
 func newMemory(l *Layout) *memory {
-	m := &memory{layout: l, rows: make([][2][3][]byte, len(l.Layers)), states: make([][]byte, len(l.Layers))}
+	m := &memory{layout: l, rows: make([][2][4][]byte, len(l.Layers)), states: make([][]byte, len(l.Layers))}
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		if y.Owns() {
 			g := &l.Groups[y.Group]
 			for _, s := range []Side{K, V} {
 				x := y.Side(s)
-				m.rows[i][s] = [3][]byte{
+				m.rows[i][s] = [4][]byte{
 					make([]byte, x.Bytes),
 					make([]byte, (g.ExactPages+g.Passing)*PageCells*x.ExactRow),
 					make([]byte, max(l.Settings.Seqs, 1)*y.Exact.Pinned*x.PinnedRow),
+					make([]byte, max(l.Settings.Seqs, 1)*x.SelfRow),
 				}
 			}
 		}
