@@ -7,7 +7,7 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// argList collects the arguments of a call that is not written in JSON.
+// argList collects the arguments of a call that is not written as JSON.
 type argList struct{ buf []byte }
 
 func (a *argList) add(key, value string) {
@@ -28,20 +28,20 @@ func (a *argList) String() string {
 	return string(a.buf) + "}"
 }
 
-// quote writes a JSON string.
+// quote returns text as a JSON string.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(s) != nil {
-		return `""` // a string always encodes
+		return `""` // a string can always be encoded
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// typed turns the text of an argument into JSON. What the function's schema
-// says of the parameter decides between text and other values; without a word
-// from it, text that is a JSON value is one.
+// typed converts the text of an argument to JSON. The function's schema decides
+// whether the parameter is a string or another type. If the schema does not say,
+// text that is a valid JSON value is used as that value.
 func (p *Parser) typed(function, key, value string) string {
 	params := p.schemas[function]
 	props, _ := lookup(params, "properties").(*Dict)
@@ -65,8 +65,8 @@ func (p *Parser) typed(function, key, value string) string {
 	return trimmed
 }
 
-// pythonLiteral turns a list, mapping or constant as Python prints it into
-// JSON; plain text does not count.
+// pythonLiteral converts a list, dict or constant in Python's notation to JSON. It
+// rejects plain text.
 func pythonLiteral(s string) (string, bool) {
 	if s == "" || strings.IndexByte("[{(TFN", s[0]) < 0 {
 		return "", false
@@ -84,7 +84,7 @@ func jsonType(v string) string {
 	case '[':
 		return "array"
 	case '"':
-		return "quoted" // text in quotes is not a type that raw text has
+		return "quoted" // text in quotes means that raw text would have another type
 	case 't', 'f':
 		return "boolean"
 	case 'n':
@@ -96,8 +96,9 @@ func jsonType(v string) string {
 	return "integer"
 }
 
-// deref follows references of a schema to other parts of root, the parameters of
-// a function. Where they lead nowhere the schema stays as it is.
+// deref follows $ref references in a schema to other parts of root, which is the
+// parameter schema of a function. A reference that cannot be resolved leaves the
+// schema as it is.
 func deref(root *Dict, v Value) Value {
 	for range 8 {
 		ref, ok := text(field(v, "$ref"))
@@ -117,8 +118,8 @@ func deref(root *Dict, v Value) Value {
 	return v
 }
 
-// schemaTypes returns the types that a schema of the parameters root allows, as
-// far as it says so.
+// schemaTypes returns the types that a schema allows, as far as the schema states
+// them. root is the parameter schema of the function.
 func schemaTypes(root *Dict, v Value, depth int) map[string]bool {
 	d, ok := deref(root, v).(*Dict)
 	if !ok || depth > 8 {

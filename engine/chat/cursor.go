@@ -7,31 +7,31 @@ import (
 	"unicode"
 )
 
-// reader reads the calls that follow a marker, as far as they belong together.
-// It decides by what stands in the text alone: errMore if more text could
-// change the outcome, errBad if nothing could make it a call.
+// reader reads consecutive calls that follow a marker. It decides by the text alone
+// and returns errMore if more text could change the outcome, or errBad if no
+// continuation could make it a call.
 type reader func(c *cursor) ([]Call, error)
 
 var (
 	errMore = errors.New("more text is needed")
 	errBad  = errors.New("not a tool call")
-	// errClosed ends a list of items whose closing bracket is missing.
+	// errClosed reports that a list of items has no closing bracket.
 	errClosed = errors.New("the bracket is missing")
 )
 
-// cursor walks through the text of a call.
+// cursor is a read position in the text of a call.
 type cursor struct {
 	s     string
 	i     int
-	final bool   // nothing follows
-	gemma string // the function whose call of Gemma 4 is read
-	slip  bool   // something was read that is not written as it should be
+	final bool   // no more text follows
+	gemma string // name of the function whose Gemma 4 call is being read
+	slip  bool   // the text read so far has a syntax error that was tolerated
 	p     *Parser
 }
 
 func (c *cursor) rest() string { return c.s[c.i:] }
 
-// end is the error of meeting the end of the text too early.
+// end returns the error for text that ends too early.
 func (c *cursor) end() error {
 	if c.final {
 		return errBad
@@ -43,7 +43,7 @@ func (c *cursor) space() {
 	c.i = len(c.s) - len(strings.TrimLeftFunc(c.rest(), unicode.IsSpace))
 }
 
-// lit reads exactly tag.
+// lit reads exactly tag or fails.
 func (c *cursor) lit(tag string) error {
 	ok, err := c.maybe(tag)
 	if err == nil && !ok {
@@ -52,7 +52,7 @@ func (c *cursor) lit(tag string) error {
 	return err
 }
 
-// maybe reads tag if it stands here.
+// maybe reads tag if it comes next.
 func (c *cursor) maybe(tag string) (bool, error) {
 	rest := c.rest()
 	switch {
@@ -65,8 +65,8 @@ func (c *cursor) maybe(tag string) (bool, error) {
 	return false, nil
 }
 
-// oneOf reads one of several tags, the longest that fits, and returns its
-// number, -1 for none.
+// oneOf reads the longest of several tags that comes next and returns its index, or
+// -1 if no tag matches.
 func (c *cursor) oneOf(tags ...string) (int, error) {
 	best := -1
 	for i, tag := range tags {
@@ -86,8 +86,9 @@ func (c *cursor) oneOf(tags ...string) (int, error) {
 	return best, nil
 }
 
-// close reads white space and an optional closing tag. Without the tag the
-// white space stays; at the end of the text it goes, as does a tag cut off there.
+// close reads white space and an optional closing tag. If the tag is missing, the
+// white space stays unread, except at the end of the text, where white space and a
+// truncated tag are consumed.
 func (c *cursor) close(tags ...string) error {
 	at := c.i
 	c.space()
@@ -105,7 +106,7 @@ func (c *cursor) close(tags ...string) error {
 	return err
 }
 
-// until reads up to tag and over it.
+// until returns the text before tag and skips the tag.
 func (c *cursor) until(tag string) (string, error) {
 	n := strings.Index(c.rest(), tag)
 	if n < 0 {
@@ -143,7 +144,7 @@ func (c *cursor) name() (string, error) {
 	return out, nil
 }
 
-// object reads a JSON object or list as it stands there.
+// object reads the JSON object or list that comes next.
 func (c *cursor) object() (string, error) {
 	first, err := c.peek()
 	if err != nil {
@@ -177,8 +178,8 @@ func (c *cursor) object() (string, error) {
 	return "", c.end()
 }
 
-// stringEnd is the length of the JSON string at the start of s, -1 if it does
-// not end.
+// stringEnd returns the length of the JSON string at the start of s, or -1 if the
+// string is not closed.
 func stringEnd(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -191,9 +192,9 @@ func stringEnd(s string) int {
 	return -1
 }
 
-// callsOf returns the calls that a JSON document tells: an object with a name
-// and arguments under one of several keys, a list of such, or an object with
-// the list.
+// callsOf returns the calls in a JSON document. The document is an object with a
+// name and arguments under one of several keys, a list of such objects, or an
+// object that contains the list.
 func callsOf(doc string) ([]Call, error) {
 	if strings.HasPrefix(doc, "[") {
 		var list []json.RawMessage
@@ -257,7 +258,7 @@ func callOf(obj map[string]json.RawMessage) (Call, error) {
 	for _, key := range []string{"name", "tool_name", "tool_call_id", "id", "type", "function"} {
 		delete(obj, key)
 	}
-	flat, err := json.Marshal(obj) // the arguments beside the name
+	flat, err := json.Marshal(obj) // the arguments are the remaining keys of the object
 	c.Arguments = string(flat)
 	return c, err
 }
@@ -271,8 +272,8 @@ func (c *cursor) arguments() (string, error) {
 	return arguments(doc)
 }
 
-// arguments returns the JSON object that a model gave as arguments: written as
-// it is, or as text inside a string.
+// arguments returns the JSON object that a model gave as arguments. The model may
+// have written the object itself or a string that contains it.
 func arguments(raw string) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if strings.HasPrefix(raw, `"`) {

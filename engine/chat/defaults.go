@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// defaults are templates for models that have none, by family. They hold what
-// every model of the family was trained on: turns, nothing else.
+// defaults are the templates for models without one, by family. They write only the
+// turns that every model of the family was trained on.
 var defaults = map[string]string{
 	"ChatML": `{%- for message in messages -%}
 {{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
@@ -111,7 +111,8 @@ var defaults = map[string]string{
 {%- endif -%}`,
 }
 
-// builtinName is how the format of a family is written as a name: llama3.
+// builtinName returns the name of a family's format as users write it, such as
+// llama3.
 func builtinName(family string) string {
 	return strings.ToLower(strings.ReplaceAll(family, " ", ""))
 }
@@ -136,7 +137,8 @@ func Builtins() []string {
 	return out
 }
 
-// builtinOf returns the family whose template a source is, empty for none.
+// builtinOf returns the family whose built-in template equals source, or "" if
+// there is no such family.
 func builtinOf(source string) string {
 	for family, text := range defaults {
 		if text == source {
@@ -146,15 +148,14 @@ func builtinOf(source string) string {
 	return ""
 }
 
-// turnEnds are what the defaults write behind a turn of the assistant; those
-// left out write the end-of-sequence token.
+// turnEnds are the texts that the default templates write after an assistant turn.
+// Families that are not listed write the end-of-sequence token.
 var turnEnds = map[string]string{
 	"ChatML": "<|im_end|>", "Gemma": "<end_of_turn>", "Llama 3": "<|eot_id|>", "Phi 3": "<|end|>",
 	"Command R": "<|END_OF_TURN_TOKEN|>", "GLM 4": "<|user|>", "Granite": "<|end_of_text|>", "gpt-oss": "<|end|>",
 }
 
-// families are the formats by a token that marks their turns, in the order in
-// which they are looked for.
+// families lists, in search order, the token that marks a turn in each format.
 var families = []struct{ name, token string }{
 	{"ChatML", "<|im_start|>"},
 	{"Gemma", "<start_of_turn>"},
@@ -168,8 +169,8 @@ var families = []struct{ name, token string }{
 	{"Mistral", "[INST]"},
 }
 
-// familyOf picks the format of a model without a template. Base models get
-// ChatML: they know no format, and this one reads as plain text.
+// familyOf picks the format of a model without a template. A base model gets
+// ChatML, because it was trained on no format and ChatML is readable as plain text.
 func familyOf(o Options) string {
 	name := strings.ToLower(o.Name)
 	tuned := strings.Contains(name, "instruct") || strings.Contains(name, "chat") ||

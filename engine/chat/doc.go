@@ -6,11 +6,12 @@
 //	p, err := t.Render(ctx, chat.Input{Messages: messages, AddGenerationPrompt: true})
 //	tokens := encode(p.Pieces) // special tokens count in trusted pieces only
 //
-// What a person typed is never trusted: a control token in it stays text.
+// Text that a person typed is never trusted. A control token in it stays plain
+// text.
 //
-// The prompt knows how the model writes tool calls and reasoning; its Parser
-// takes an answer apart while it is generated, or all at once, with the same
-// result:
+// The prompt records how the model writes tool calls and reasoning. Its Parser
+// splits an answer into content, reasoning and calls, either while it is generated
+// or all at once, with the same result:
 //
 //	parser := p.Parser("seed of the ids")
 //	for text := range answer {
@@ -18,8 +19,8 @@
 //	}
 //	deltas := parser.Finish()
 //
-// A tool call is held back until it is whole and valid: its arguments always
-// are a JSON object, and what only looks like a call comes back as content. A
-// near miss is a call where it is whole, names a function on offer and its
-// arguments fit the function's schema; else all of it is content.
+// A tool call is held back until it is complete and valid, so its arguments are
+// always a JSON object. Text that only looks like a call is returned as content. A
+// malformed call is repaired only if it is complete, names an offered function and
+// its arguments fit the function's schema. Otherwise all of it is content.
 package chat

@@ -9,7 +9,7 @@ import (
 )
 
 func (p *Parser) emitCall(call Call) {
-	if len(call.ID) < 9 { // one that the model made up is kept if it looks like one
+	if len(call.ID) < 9 { // an id that the model wrote is kept if it has the usual length
 		call.ID = p.id(call)
 	}
 	p.out = append(p.out,
@@ -18,23 +18,23 @@ func (p *Parser) emitCall(call Call) {
 	p.calls++
 }
 
-// id makes an id of nine letters and digits, the form that Mistral's templates
-// ask for. The same answer gets the same ids.
+// id returns an id of nine letters and digits, the form that Mistral's templates
+// require. Parsing the same answer again gives the same ids.
 func (p *Parser) id(call Call) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", p.o.Seed, p.calls, call.Name, call.Arguments))
 	id := strings.NewReplacer("+", "a", "/", "b").Replace(base64.RawStdEncoding.EncodeToString(sum[:]))
 	return id[:9]
 }
 
-// emitUpTo emits the first n bytes of what is left.
+// emitUpTo emits the first n bytes of p.rest.
 func (p *Parser) emitUpTo(kind DeltaKind, n int) {
 	s := p.rest[:n]
 	p.rest = p.rest[n:]
 	p.emit(kind, s)
 }
 
-// emit emits text, but keeps white space at its end back: between parts of a
-// message it is dropped.
+// emit emits text but holds back white space at its end. White space between parts
+// of a message is dropped.
 func (p *Parser) emit(kind DeltaKind, s string) {
 	if p.trim {
 		s = strings.TrimLeftFunc(s, unicode.IsSpace)
@@ -62,10 +62,10 @@ func (p *Parser) text(kind DeltaKind, s string) {
 	p.out = append(p.out, Delta{Kind: kind, Text: s})
 }
 
-// dropSpaces drops white space on both sides of this point.
+// dropSpaces drops the white space before and after the current position.
 func (p *Parser) dropSpaces() { p.spaces, p.trim = p.spaces[:0], true }
 
-// flushSpaces gives back white space at the end of the content.
+// flushSpaces emits the white space held back at the end of the content.
 func (p *Parser) flushSpaces() {
 	if len(p.spaces) > 0 && p.state == inContent && !p.trim {
 		p.text(Content, string(p.spaces))

@@ -6,15 +6,15 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// note adds a notice once.
+// note adds a notice unless it was already added.
 func (c *conversation) note(s string) {
 	if !slices.Contains(c.notices, s) {
 		c.notices = append(c.notices, s)
 	}
 }
 
-// relax changes the conversation to something that more templates take, one
-// step at a time; false if there is nothing left to try.
+// relax rewrites the conversation into a form that more templates accept, one step
+// per call. It returns false if no step is left.
 func (c *conversation) relax() bool {
 	steps := []func() bool{c.completeTools, c.emptyContent, c.dropEmpty, c.noteSystem, c.foldSystem, c.mergeTurns, c.splitCalls, c.reword}
 	for c.relaxed < len(steps) {
@@ -27,7 +27,7 @@ func (c *conversation) relax() bool {
 	return false
 }
 
-// completeTools gives tools the fields that templates may read without asking.
+// completeTools adds the fields that templates may read without checking.
 func (c *conversation) completeTools() bool {
 	if c.tools == nil {
 		return false
@@ -39,7 +39,7 @@ func (c *conversation) completeTools() bool {
 	}
 	out := jinja.NewList()
 	for i := range c.tools.Len() {
-		t := c.tools.At(i).(*Dict).Clone() // checkTools has seen it
+		t := c.tools.At(i).(*Dict).Clone() // checkTools has verified the type
 		fn := function(t).Clone()
 		missing(fn, "description", jinja.Trusted(""))
 		params := jinja.NewDict()
@@ -70,8 +70,9 @@ func (c *conversation) completeTools() bool {
 	return true
 }
 
-// gatherSystem brings system messages to places where the template sees them:
-// those at the start become one, later ones become notes where they stand.
+// gatherSystem moves system messages to where the template prints them. Those at
+// the start are joined into one message, and later ones become notes at their
+// place.
 func (c *conversation) gatherSystem() {
 	lead := c.lead()
 	if lead > 1 {
@@ -84,7 +85,7 @@ func (c *conversation) gatherSystem() {
 	c.noteSystem()
 }
 
-// lead is the number of system messages at the start.
+// lead returns the number of system messages at the start.
 func (c *conversation) lead() int {
 	n := 0
 	for n < len(c.messages) && roleOf(c.messages[n]) == "system" {
@@ -93,14 +94,14 @@ func (c *conversation) lead() int {
 	return n
 }
 
-// noteSystem turns system messages behind other turns into marked notes of the
-// user, without moving them: in the user's turn before it, else in the one that
-// follows at once, else in a turn of its own. What stands in front of a note is
-// the same text in the next request, so that its cells are reused.
+// noteSystem turns system messages after the start into marked notes in the user's
+// voice, without moving them. A note goes into the user turn before it, else into a
+// user turn directly after it, else into a turn of its own. The text before a note
+// is the same in the next request, so its KV cells can be reused.
 func (c *conversation) noteSystem() bool {
 	lead := c.lead()
 	out := slices.Clone(c.messages[:lead])
-	var held []Value // notes without a turn yet
+	var held []Value // notes that have no turn yet
 	own := func() {
 		if len(held) > 0 {
 			out = append(out, c.with(message("user", ""), jinja.Join("\n\n", held...)))
@@ -130,12 +131,12 @@ func (c *conversation) noteSystem() bool {
 	own()
 	if changed {
 		c.messages = out
-		c.note("the template takes no system message behind other turns; its text is a marked note in the user's turn")
+		c.note("the template does not accept a system message after other turns; its text was added to the user's turn as a marked note")
 	}
 	return changed
 }
 
-// emptyContent gives messages without content an empty one.
+// emptyContent gives messages without content an empty string.
 func (c *conversation) emptyContent() bool {
 	changed := false
 	for _, m := range c.messages {
@@ -148,8 +149,8 @@ func (c *conversation) emptyContent() bool {
 	return changed
 }
 
-// foldSystem moves the system messages at the start into the user's turn behind
-// them, or into a turn of their own; later ones become notes.
+// foldSystem moves the system messages at the start into the following user turn,
+// or into a user turn of their own. Later system messages become notes.
 func (c *conversation) foldSystem() bool {
 	c.noteSystem()
 	lead := c.lead()
@@ -167,7 +168,7 @@ func (c *conversation) foldSystem() bool {
 		rest = slices.Insert(rest, 0, c.with(message("user", ""), jinja.Join("\n\n", parts...)))
 	}
 	c.messages = rest
-	c.note("the template takes no system message here; its text goes into the user's turn")
+	c.note("the template does not accept this system message; its text was added to the user's turn")
 	return true
 }
 
@@ -179,7 +180,7 @@ func (c *conversation) with(m *Dict, content Value) *Dict {
 	return m
 }
 
-// plainContent is a message's content as one string.
+// plainContent returns a message's content as one string.
 func plainContent(m *Dict) Value {
 	switch v := lookup(m, "content").(type) {
 	case *jinja.Str:
@@ -196,7 +197,7 @@ func plainContent(m *Dict) Value {
 	return jinja.Trusted("")
 }
 
-// mergeTurns joins neighbouring messages of one role.
+// mergeTurns joins consecutive messages of the same role.
 func (c *conversation) mergeTurns() bool {
 	var out []*Dict
 	for _, m := range c.messages {
@@ -212,11 +213,11 @@ func (c *conversation) mergeTurns() bool {
 		return false
 	}
 	c.messages = out
-	c.note("the template wants turns to alternate; neighbouring messages of one role are joined")
+	c.note("the template requires alternating roles; consecutive messages of one role were joined")
 	return true
 }
 
-// splitCalls gives every tool call a turn of its own, with its result behind it.
+// splitCalls gives every tool call a turn of its own, followed by its result.
 func (c *conversation) splitCalls() bool {
 	var out []*Dict
 	changed := false
@@ -250,12 +251,13 @@ func (c *conversation) splitCalls() bool {
 	}
 	if changed {
 		c.messages = out
-		c.note("the template takes one call a turn; calls made together are shown one after the other")
+		c.note("the template allows one call per turn; parallel calls were split into separate turns")
 	}
 	return changed
 }
 
-// resultOf finds a call's result: by its id, else the first.
+// resultOf finds the result of a call by the call's id, or returns the first
+// result.
 func resultOf(call Value, results []*Dict) int {
 	d, _ := call.(*Dict)
 	if id, ok := text(lookup(d, "id")); ok {
@@ -273,8 +275,8 @@ func resultOf(call Value, results []*Dict) int {
 	return 0
 }
 
-// reword tells calls and results in words after the template refused them, and
-// joins what then stands side by side.
+// reword writes calls and results as text after the template refused them, and then
+// joins consecutive messages of one role.
 func (c *conversation) reword() bool {
 	if !c.wordCalls() {
 		return false
@@ -283,8 +285,7 @@ func (c *conversation) reword() bool {
 	return true
 }
 
-// wordCalls turns tool calls into the assistant's text and results into the
-// user's.
+// wordCalls writes calls as text of the assistant and results as text of the user.
 func (c *conversation) wordCalls() bool {
 	changed := false
 	for i, m := range c.messages {
@@ -300,12 +301,12 @@ func (c *conversation) wordCalls() bool {
 		changed = true
 	}
 	if changed {
-		c.note("the template has no tool calls; calls and results are written as text")
+		c.note("the template does not support tool calls; calls and results were written as text")
 	}
 	return changed
 }
 
-// resultText is a call's result as a turn of the user.
+// resultText returns a call's result as a user turn.
 func (c *conversation) resultText(m *Dict) *Dict {
 	head := "Result of the call"
 	if name, ok := text(lookup(m, "name")); ok {
@@ -321,7 +322,7 @@ func nonEmpty(vals ...Value) []Value {
 	})
 }
 
-// callText writes calls the way inlineTools asks for them.
+// callText writes calls in the format that inlineTools describes to the model.
 func callText(calls Value) Value {
 	out := jinja.NewList()
 	if l, ok := calls.(*List); ok {
@@ -363,5 +364,5 @@ func (c *conversation) inlineTools() {
 		c.messages = slices.Insert(c.messages, 0, c.with(message("system", ""), words))
 	}
 	c.tools, c.inlined = nil, true
-	c.note("the template takes no tools; they are described in the system message")
+	c.note("the template does not support tools; they are described in the system message")
 }

@@ -10,11 +10,11 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// CallGrammar is what forces an answer to be a tool call: GBNF rules with the
-// start rule root. In it the rules of Schemas stand for the documents of JSON
-// schemas, the rules of Tokens for control tokens that GBNF cannot name, and
-// <text> for the control token of that text or, where the vocabulary has none,
-// for the text.
+// CallGrammar is a grammar that forces an answer to be a tool call, as GBNF rules
+// with the start rule root. It refers to rules that the caller must add: each rule
+// in Schemas matches the documents of a JSON schema, and each rule in Tokens
+// matches a control token that GBNF cannot name. <text> stands for the control
+// token of that name, or for the plain text if the vocabulary has no such token.
 type CallGrammar struct {
 	GBNF      string
 	Schemas   []RuleSchema
@@ -26,38 +26,38 @@ type CallGrammar struct {
 type Function struct {
 	Name   string
 	Params []byte   // JSON schema of the arguments
-	Strict bool     // the schema must hold as a whole
-	Whole  bool     // the grammar writes the arguments by the schema, as one object
-	Left   []string // keywords that the syntax has no place for, by their place in the schema
+	Strict bool     // the arguments must match the whole schema
+	Whole  bool     // the grammar writes the arguments as one object that follows the schema
+	Left   []string // schema keywords that the syntax cannot enforce, as paths in the schema
 }
 
-// RuleToken is a rule for the control token of a text, or for the text where
-// the vocabulary has no such token.
+// RuleToken is a rule for a control token, or for the plain text if the vocabulary
+// has no such token.
 type RuleToken struct{ Rule, Text string }
 
-// RuleSchema is a rule that a JSON schema defines: that of a function, or the part
-// of it where At leads.
+// RuleSchema is a rule defined by a JSON schema: the schema of a function, or the
+// part of that schema at the path At.
 type RuleSchema struct {
 	Rule     string
-	Function int // among the grammar's functions
+	Function int // index into the grammar's Functions
 	Schema   []byte
 	At       []string
 }
 
 // GrammarOptions say which calls a grammar allows.
 type GrammarOptions struct {
-	Choice   string // the name of the one function to call; empty: any of the tools
+	Choice   string // name of the one function to call; empty allows any tool
 	Parallel bool   // several calls are allowed
-	Tags     Tags   // reasoning that may come first
+	Tags     Tags   // tags of the reasoning that may come first
 	Open     bool   // the prompt ended inside reasoning
-	// Form is the name of a rule, to be added by the caller, of the text that
-	// may stand in place of calls. Empty: the answer is a call.
+	// Form is the name of a rule that matches text allowed instead of calls. The
+	// caller adds the rule. If Form is empty, the answer must be a call.
 	Form   string
-	Silent bool // no calls, the answer is the form
+	Silent bool // calls are not allowed, so the answer must match Form
 }
 
-// Grammar returns the grammar of answers to the prompt: calls, a form, or
-// either. Reasoning may come first where the options have no tags of their own.
+// Grammar returns the grammar of answers to the prompt: calls, a form, or either.
+// The reasoning tags come from the prompt; those in o are ignored.
 func (p *Prompt) Grammar(o GrammarOptions) (*CallGrammar, error) {
 	kind := p.Kind
 	if p.inlined && !o.Silent {
@@ -89,7 +89,7 @@ func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, 
 		root = think + " (" + root + ")"
 	}
 	b.rule("root", root)
-	slices.Reverse(b.rules) // root first
+	slices.Reverse(b.rules) // the root rule comes first
 	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens, Functions: b.functions}, nil
 }
 
@@ -130,7 +130,8 @@ func (b *grammarBuilder) calls(syntax *Syntax, tools *List, choice string) error
 	return nil
 }
 
-// form returns the body of text that a rule describes, in its frame.
+// form returns a rule body for text that matches rule, between the syntax's markers
+// for plain answers.
 func (b *grammarBuilder) form(f textFrame, rule string) string {
 	mark := func(s string) string {
 		switch {
@@ -144,7 +145,7 @@ func (b *grammarBuilder) form(f textFrame, rule string) string {
 	return strings.TrimSpace(mark(f.open) + rule + " " + mark(f.close))
 }
 
-// around returns the body of the rule for all calls.
+// around returns the body of the rule for all calls with the markers around them.
 func (b *grammarBuilder) around(f frame, parallel bool) string {
 	parts := []string{}
 	if f.open != "" {
@@ -169,10 +170,10 @@ func plain(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s) + `"`
 }
 
-// markers are parts of a syntax that may be control tokens.
+// markers lists the parts of a syntax that may be control tokens.
 var markers = regexp.MustCompile(`<\|"\|>|<[^<>\s="]+>|\[/?[A-Z_]+\]`)
 
-// literal writes a string in GBNF, its markers as tokens.
+// literal returns text as GBNF, with its markers written as tokens.
 func (b *grammarBuilder) literal(s string) string {
 	var parts []string
 	at := 0
@@ -189,8 +190,8 @@ func (b *grammarBuilder) literal(s string) string {
 	return strings.Join(parts, " ")
 }
 
-// marker writes a token that GBNF can name by its text, or the rule of one
-// that it cannot.
+// marker returns the GBNF name of a token, or the name of a rule for a token that
+// GBNF cannot name.
 func (b *grammarBuilder) marker(s string) string {
 	if s[0] == '<' {
 		return s
@@ -212,8 +213,8 @@ type grammarBuilder struct {
 
 	functions []Function
 
-	free  map[string]string // rules of free text by the tag that ends it
-	gemma bool              // the rules of Gemma 4's values are there
+	free  map[string]string // rules for free text, by the tag that ends the text
+	gemma bool              // the rules for Gemma 4's values were added
 
 	gemmaRoot *Dict // parameters of the function in Gemma 4's notation
 }
@@ -222,7 +223,7 @@ func (b *grammarBuilder) rule(name, body string) {
 	b.rules = append(b.rules, name+" ::= "+body)
 }
 
-// function begins the rules of a function and returns its parameters.
+// function starts the rules of a function and returns its parameters.
 func (b *grammarBuilder) function(tool, fn *Dict, name string) (*Dict, error) {
 	params, _ := lookup(fn, "parameters").(*Dict)
 	if params == nil {
@@ -239,7 +240,7 @@ func (b *grammarBuilder) function(tool, fn *Dict, name string) (*Dict, error) {
 	return params, nil
 }
 
-// arguments adds a rule for all arguments of the function as one object.
+// arguments adds one rule for all arguments of the function as an object.
 func (b *grammarBuilder) arguments(rule string) string {
 	n := len(b.functions) - 1
 	b.functions[n].Whole = true
@@ -255,18 +256,18 @@ func (b *grammarBuilder) argument(rule string, p param) (string, error) {
 	}
 	n := len(b.functions) - 1
 	s := RuleSchema{Rule: rule, Function: n, Schema: text}
-	if bytes.Contains(text, []byte(`"$`)) { // refers to other parts
+	if bytes.Contains(text, []byte(`"$`)) { // the schema refers to other parts
 		s.Schema, s.At = b.functions[n].Params, []string{"properties", p.name}
 	}
 	b.schemas = append(b.schemas, s)
 	return rule, nil
 }
 
-// textKeywords are about strings, and have no place in a syntax that writes
-// strings without quotes.
+// textKeywords are schema keywords for strings. A syntax that writes strings
+// without quotes cannot enforce them.
 var textKeywords = []string{"pattern", "format", "minLength", "maxLength", "const"}
 
-// leave notes the keywords of a parameter that the syntax has no place for.
+// leave records the keywords of a parameter that the syntax cannot enforce.
 func (b *grammarBuilder) leave(p param, keywords []string) {
 	f := &b.functions[len(b.functions)-1]
 	for _, k := range keywords {
@@ -276,10 +277,10 @@ func (b *grammarBuilder) leave(p param, keywords []string) {
 	}
 }
 
-// upTo returns a rule for text up to a tag and over it. The tag's first
-// character f must not occur in it again: text without the tag then is a row of
-// other characters, of beginnings of the tag that a wrong character follows,
-// and of beginnings that f cuts off.
+// upTo returns a rule for text up to and including a tag. It requires that the
+// tag's first character f does not occur again in the tag. Text without the tag is
+// then a sequence of characters other than f, of tag prefixes followed by a wrong
+// character, and of tag prefixes cut off by another f.
 func (b *grammarBuilder) upTo(tag string) string {
 	if rule, ok := b.free[tag]; ok {
 		return rule
@@ -299,7 +300,7 @@ func (b *grammarBuilder) upTo(tag string) string {
 	return rule
 }
 
-// class writes a character inside a GBNF class.
+// class returns a character escaped for a GBNF character class.
 func class(r rune) string {
 	switch r {
 	case '\\', ']', '[':
@@ -312,7 +313,7 @@ func class(r rune) string {
 	return string(r)
 }
 
-// thinking returns the body of reasoning that may come before a call.
+// thinking returns the rule body for reasoning that may come before a call.
 func (b *grammarBuilder) thinking(kind ParserKind, o GrammarOptions) string {
 	space := `[ \n]*`
 	switch {
@@ -326,12 +327,13 @@ func (b *grammarBuilder) thinking(kind ParserKind, o GrammarOptions) string {
 	return "(" + b.literal(o.Tags.Open) + " " + b.upTo(o.Tags.Close) + " " + space + ")?"
 }
 
-// wrapped returns the body of a call whose arguments are one JSON object.
+// wrapped returns the rule body for a call whose arguments are one JSON object.
 func (b *grammarBuilder) wrapped(rule, before, after string) string {
 	return b.literal(before) + " " + b.arguments(rule+"-args") + " " + b.literal(after)
 }
 
-// jsonCall writes a call as a JSON object with the arguments under a key.
+// jsonCall returns the rule body for a call as a JSON object with the arguments
+// under key.
 func jsonCall(key string) func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 	return func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 		return b.wrapped(rule, `{"name": `+quote(name)+`, `+quote(key)+`: `, "}"), nil
@@ -343,7 +345,7 @@ type param struct {
 	name     string
 	schema   Value
 	types    map[string]bool // allowed types
-	text     bool            // takes text and nothing else
+	text     bool            // only text is allowed
 	required bool
 }
 
@@ -372,13 +374,13 @@ func paramsOf(params *Dict) []param {
 	return out
 }
 
-// field is lookup in a value that may be no mapping.
+// field looks up a key in a value that may not be a mapping.
 func field(v Value, key string) Value {
 	d, _ := v.(*Dict)
 	return lookup(d, key)
 }
 
-// tagged returns the body of a call whose parameters stand in tags.
+// tagged returns the rule body for a call whose parameters are written in tags.
 func (b *grammarBuilder) tagged(rule string, params *Dict, open, key, end, sep, close string) (string, error) {
 	body := b.literal(open)
 	for i, p := range paramsOf(params) {
@@ -407,7 +409,7 @@ func (b *grammarBuilder) tagged(rule string, params *Dict, open, key, end, sep, 
 	return body + " " + b.literal(close), nil
 }
 
-// enumText returns the alternatives of an enum, strings without quotes.
+// enumText returns the alternatives of an enum, with strings unquoted.
 func (b *grammarBuilder) enumText(schema Value) string {
 	var out []string
 	if l, ok := field(schema, "enum").(*List); ok {
@@ -426,7 +428,7 @@ func (b *grammarBuilder) enumText(schema Value) string {
 	return "(" + strings.Join(out, " | ") + ")"
 }
 
-// listed joins parameters, of which some may be left out, with commas.
+// listed joins parameters with commas. Optional parameters may be missing.
 func (b *grammarBuilder) listed(rule string, params []param, sep string, value func(i int, p param) (string, error)) (string, error) {
 	vals := make([]string, len(params))
 	for i, p := range params {
@@ -435,7 +437,8 @@ func (b *grammarBuilder) listed(rule string, params []param, sep string, value f
 			return "", err
 		}
 	}
-	// rest-i is what may follow when parameter i is next and one stands before
+	// rest-i matches what may follow once a parameter was written and parameter i
+	// is next
 	next := ""
 	for i := len(params) - 1; i >= 0; i-- {
 		rest := strings.TrimSpace(b.literal(sep) + " " + vals[i] + " " + next)
@@ -473,7 +476,7 @@ func (b *grammarBuilder) listed(rule string, params []param, sep string, value f
 	return out, nil
 }
 
-// python returns the body of a call in Python's notation.
+// python returns the rule body for a call in Python's notation.
 func (b *grammarBuilder) python(rule, name string, params *Dict) (string, error) {
 	list := paramsOf(params)
 	args, err := b.listed(rule, list, ", ", func(i int, p param) (string, error) {

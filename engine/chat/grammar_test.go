@@ -12,7 +12,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// bytesVocab is a vocabulary of all bytes and of the markers as control tokens.
+// bytesVocab is a vocabulary of all bytes plus the markers as control tokens.
 type bytesVocab struct{ control []string }
 
 func (v bytesVocab) Size() int { return 257 + len(v.control) }
@@ -68,8 +68,8 @@ func build(t *testing.T, g *CallGrammar, v bytesVocab) (*grammar.Compiled, *gram
 	return c, toks
 }
 
-// walk generates an answer at random under the grammar. It prefers bytes that
-// end things, so that answers stay short.
+// walk generates a random answer that the grammar allows. It prefers bytes that
+// close something, so that answers stay short.
 func walk(t *testing.T, rnd *rand.Rand, c *grammar.Compiled, toks *grammar.Tokens, v bytesVocab) string {
 	t.Helper()
 	st := c.Start()
@@ -117,7 +117,7 @@ func walk(t *testing.T, rnd *rand.Rand, c *grammar.Compiled, toks *grammar.Token
 	return ""
 }
 
-// controls are the markers of a syntax that models have as control tokens.
+// controls are the markers that are control tokens in models that use the syntax.
 var controls = []string{
 	"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|call|>", "<|constrain|>", "[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]",
 	"<tool_call>", "</tool_call>", "<think>", "</think>", "<|tool_call>", "<tool_call|>", `<|"|>`, "<|tool_call|>", "<|/tool_call|>",
@@ -126,9 +126,9 @@ var controls = []string{
 	"<|tool_call_start|>", "<|tools_prefix|>", "<|tools_suffix|>",
 }
 
-// TestForcedCalls generates answers at random under the grammar of every
-// syntax: each is read back as calls of the tools with the arguments that they
-// require, with markers as control tokens and as text.
+// TestForcedCalls generates random answers under the grammar of every syntax. Each
+// answer parses into calls of the offered tools with all required arguments, both
+// with markers as control tokens and with markers as text.
 func TestForcedCalls(t *testing.T) {
 	tools := list(t, `[
 		{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
@@ -154,7 +154,7 @@ func TestForcedCalls(t *testing.T) {
 				for range 4 {
 					text := walk(t, rnd, c, toks, v)
 					if text == "" {
-						continue // too long to wait for
+						continue // generating a complete answer would take too long
 					}
 					read++
 					checkForced(t, ParserOptions{Kind: kind, Tags: o.Tags, Open: o.Open, Tools: tools}, o, text)
@@ -189,8 +189,8 @@ func checkForced(t *testing.T, p ParserOptions, o GrammarOptions, text string) {
 	}
 }
 
-// TestGrammarTakesTheVendorsForm checks the grammar against calls as the
-// models' own templates print them.
+// TestGrammarTakesTheVendorsForm checks the grammar against calls as the models'
+// own templates print them.
 func TestGrammarTakesTheVendorsForm(t *testing.T) {
 	tools := list(t, `[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}}}]`)
 	for kind, texts := range map[ParserKind][]string{

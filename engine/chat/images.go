@@ -2,12 +2,12 @@ package chat
 
 import "godwit/engine/chat/jinja"
 
-// ImageMarker stands for a picture in a rendered prompt, as trusted text: the same
-// characters typed by a person are just text.
+// ImageMarker stands for a picture in a rendered prompt, as trusted text. The same
+// characters typed by a person are plain text.
 const ImageMarker = "<__media__>"
 
-// imageURL is the URL of a part that is a picture, in the forms of chat completions
-// and of responses; empty for other parts.
+// imageURL returns the URL of a content part that is a picture, in the form of chat
+// completions or of responses, and "" for other parts.
 func imageURL(part *Dict) string {
 	kind, _ := text(lookup(part, "type"))
 	if kind != "image_url" && kind != "input_image" {
@@ -21,7 +21,8 @@ func imageURL(part *Dict) string {
 	return s
 }
 
-// imagesOf lists the URLs of all pictures of messages that were checked.
+// imagesOf lists the URLs of all pictures in messages. The messages were already
+// checked.
 func imagesOf(messages *List) []string {
 	var out []string
 	for i := range messages.Len() {
@@ -44,8 +45,8 @@ func imagesOf(messages *List) []string {
 	return out
 }
 
-// joined is the content of a message whose template takes a string: texts one a
-// line, pictures where they stand.
+// joined returns a message's content for templates that take a string: one text per
+// line, with picture markers in place.
 func joined(parts []Value) Value {
 	var list []Value
 	lastText := false

@@ -8,7 +8,7 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// InputError is a conversation that is wrong in itself.
+// InputError reports a conversation that is invalid by itself, with any template.
 type InputError struct {
 	Path string // path of the field, such as messages[2].content
 	Msg  string
@@ -20,8 +20,8 @@ func badInput(path, format string, args ...any) error {
 	return &InputError{Path: path, Msg: fmt.Sprintf(format, args...)}
 }
 
-// roles are the roles that templates know. They are part of a template's
-// markup, so they are trusted; any other role stays typed text.
+// roles are the roles that templates handle. They are part of a template's markup,
+// so they are trusted. Any other role is treated as typed text.
 var roles = []string{"system", "developer", "user", "assistant", "model", "tool", "function", "ipython", "observation", "documents", "context"}
 
 func trustRole(m *Dict) *Dict {
@@ -31,19 +31,19 @@ func trustRole(m *Dict) *Dict {
 	return m
 }
 
-// conversation is an Input on its way into a template.
+// conversation is an Input that is being adapted to a template.
 type conversation struct {
 	form     *form
 	messages []*Dict
 	tools    *List
-	inlined  bool // the tools are written as text
+	inlined  bool // the tools were written as text
 	notices  []string
-	relaxed  int // how many relaxations were tried
+	relaxed  int // number of relaxations tried
 
-	continues bool // the last message is to be continued
+	continues bool // the model continues the last message
 }
 
-// conversation checks the input and brings it into the form that the template
+// conversation checks the input and converts it to the form that the template
 // takes.
 func (f *form) conversation(in Input) (*conversation, error) {
 	c := &conversation{form: f, continues: in.Continue}
@@ -52,7 +52,7 @@ func (f *form) conversation(in Input) (*conversation, error) {
 	}
 	for _, name := range []string{"messages", "tools"} {
 		if lookup(in.Kwargs, name) != nil {
-			return nil, badInput("chat_template_kwargs."+name, "is a field of the request, not of the template alone")
+			return nil, badInput("chat_template_kwargs."+name, "must be set as a field of the request, not as a template variable")
 		}
 	}
 	for i := range in.Messages.Len() {
@@ -64,7 +64,7 @@ func (f *form) conversation(in Input) (*conversation, error) {
 	}
 	if in.Continue {
 		if role, _ := text(lookup(c.messages[len(c.messages)-1], "role")); role != "assistant" {
-			return nil, badInput("messages", "the last message must be the assistant's to be continued")
+			return nil, badInput("messages", "the last message must be from the assistant to be continued")
 		}
 	}
 	if hasTools(in) {
@@ -107,8 +107,8 @@ func checkTools(tools *List) error {
 	return nil
 }
 
-// function returns the description inside a tool or a call; some clients send
-// it bare.
+// function returns the function object inside a tool or call. Some clients send
+// that object without the enclosing one.
 func function(t *Dict) *Dict {
 	if fn, ok := lookup(t, "function").(*Dict); ok {
 		return fn
@@ -147,7 +147,7 @@ func (f *form) message(v Value, path string) (*Dict, error) {
 	return m, f.calls(m, path)
 }
 
-// content brings a message's content into the form that the template takes.
+// content converts a message's content to the form that the template takes.
 func (f *form) content(m *Dict, path string) error {
 	path += ".content"
 	switch v := lookup(m, "content").(type) {
@@ -166,7 +166,8 @@ func (f *form) content(m *Dict, path string) error {
 	return badInput(path, "must be a string, null or a list of parts")
 }
 
-// wrap makes a part of a string where the template prints parts only.
+// wrap turns string content into a list with one part if the template prints only
+// parts.
 func (f *form) wrap(m *Dict) error {
 	if !f.caps.Strings && f.caps.Parts {
 		m.Set("content", jinja.NewList(dict("type", "text", "text", lookup(m, "content"))))
@@ -174,8 +175,8 @@ func (f *form) wrap(m *Dict) error {
 	return nil
 }
 
-// parts checks a list of parts. Templates that print parts get them, others
-// their texts, one a line.
+// parts checks a list of parts. A template that prints parts gets the list. Other
+// templates get the texts, one per line.
 func (f *form) parts(m *Dict, l *List, path string) error {
 	var texts []Value
 	out := jinja.NewList()
@@ -231,8 +232,8 @@ func partText(part *Dict, path string) (Value, error) {
 	return v, nil
 }
 
-// calls checks a message's tool calls and brings their arguments into the form
-// that the template takes.
+// calls checks a message's tool calls and converts their arguments to the form that
+// the template takes.
 func (f *form) calls(m *Dict, path string) error {
 	v, ok := m.Get("tool_calls")
 	if !ok || isNull(v) {
@@ -271,7 +272,8 @@ func (f *form) calls(m *Dict, path string) error {
 	return nil
 }
 
-// arguments turns JSON text into an object or an object into JSON text.
+// arguments converts JSON text to an object or an object to JSON text, as the
+// template requires.
 func (f *form) arguments(v Value, path string) (Value, error) {
 	switch v := v.(type) {
 	case nil, jinja.NoneType:
@@ -289,7 +291,7 @@ func (f *form) arguments(v Value, path string) (Value, error) {
 				return obj, nil
 			}
 		}
-		return v, nil // a model may have written anything
+		return v, nil // a model may have written any text
 	case *Dict:
 		if f.caps.Object {
 			return v, nil
@@ -321,7 +323,7 @@ func (c *conversation) list() *List {
 	return l
 }
 
-// lastContent is the text of the last message.
+// lastContent returns the text of the last message.
 func (c *conversation) lastContent() string {
 	v := lookup(c.messages[len(c.messages)-1], "content")
 	if l, ok := v.(*List); ok && l.Len() > 0 {

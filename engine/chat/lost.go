@@ -9,26 +9,27 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// lostError says that the template leaves out what a conversation says.
+// lostError reports that the template drops text of a conversation.
 type lostError struct {
-	messages []int // their places in the conversation, none: the tools are left out
+	messages []int // indexes of the dropped messages; empty if the tools were dropped
 	role     string
 }
 
 func (e *lostError) Error() string {
 	if len(e.messages) == 0 {
-		return "the template prints no tools in a conversation of these turns"
+		return "the template does not print the tools in a conversation with these turns"
 	}
-	return fmt.Sprintf("the template does not print the text of a message of the role %s at this place", e.role)
+	return fmt.Sprintf("the template does not print the text of a %s message at this position", e.role)
 }
 
-// mustPrint are the roles whose text has to be in every prompt. Templates leave
-// parts of the assistant's turns out on purpose.
+// mustPrint lists the roles whose text must be in every prompt. Templates drop
+// parts of assistant turns on purpose.
 var mustPrint = []string{"system", "developer", "user", "tool"}
 
-// checkPrinted renders the turns of a conversation with marks in place of their
-// text, and returns a *lostError for those of one role that are not printed. The
-// text itself says less, because templates trim, escape and repeat it.
+// checkPrinted renders a conversation with marks in place of the texts. If the
+// marks of some messages are missing from the result, it returns a *lostError for
+// the messages of one role. Comparing the texts themselves would be unreliable,
+// because templates trim, escape and repeat them.
 func (f *form) checkPrinted(ctx context.Context, o Options, in Input, c *conversation) error {
 	messages := jinja.NewList()
 	marks := make([][]string, len(c.messages))
@@ -49,7 +50,7 @@ func (f *form) checkPrinted(ctx context.Context, o Options, in Input, c *convers
 	}
 	pieces, err := f.tmpl.Render(ctx, f.variables(o, in, messages, tools), jinja.Options{Now: in.Now})
 	if err != nil {
-		return ctx.Err() // the template reads the text, and took the real one
+		return ctx.Err() // the template inspects the text, and accepted the real one
 	}
 	text := jinja.Text(pieces)
 	lost := &lostError{}
@@ -66,7 +67,7 @@ func (f *form) checkPrinted(ctx context.Context, o Options, in Input, c *convers
 	return nil
 }
 
-// marked returns content with marks in place of its texts, and the marks.
+// marked returns content with marks in place of its texts, together with the marks.
 func marked(content Value, message int) (out Value, marks []string) {
 	mark := func() Value {
 		m := fmt.Sprintf("Xq7m%dp%dm", message, len(marks))
@@ -96,8 +97,8 @@ func marked(content Value, message int) (out Value, marks []string) {
 	return content, nil
 }
 
-// restore puts what the template left out where it prints it; false if there is
-// no other place.
+// restore moves dropped text to a place where the template prints it. It returns
+// false if there is no other place.
 func (c *conversation) restore(lost *lostError) bool {
 	switch {
 	case len(lost.messages) == 0:
@@ -108,7 +109,7 @@ func (c *conversation) restore(lost *lostError) bool {
 		for _, i := range lost.messages {
 			c.messages[i] = c.resultText(c.messages[i])
 		}
-		c.note("the template takes no tool result without its call; it is written as text")
+		c.note("the template does not accept a tool result without its call; the result was written as text")
 		return true
 	case lost.role == "developer":
 		for i, m := range c.messages {
@@ -128,8 +129,8 @@ func (c *conversation) restore(lost *lostError) bool {
 	return false
 }
 
-// joinParts makes one text of several parts, where a template prints the first
-// alone. Other parts stay.
+// joinParts joins the text parts of a message for a template that prints only the
+// first one. Other parts stay.
 func (c *conversation) joinParts(messages []int) bool {
 	joined := false
 	for _, i := range messages {
@@ -148,7 +149,7 @@ func (c *conversation) joinParts(messages []int) bool {
 		case others.Len() == 1:
 			c.messages[i] = c.with(m, plainContent(m))
 		case others.Len() == l.Len():
-			continue // one text beside other parts
+			continue // one text part and other parts
 		default:
 			m = m.Clone()
 			m.Set("content", others)
@@ -159,8 +160,7 @@ func (c *conversation) joinParts(messages []int) bool {
 	return joined
 }
 
-// dropEmpty leaves out the assistant's turns that say nothing, such as cancelled
-// answers.
+// dropEmpty drops assistant turns without text, such as cancelled answers.
 func (c *conversation) dropEmpty() bool {
 	n := len(c.messages)
 	var out []*Dict
@@ -174,6 +174,6 @@ func (c *conversation) dropEmpty() bool {
 		return false
 	}
 	c.messages = out
-	c.note("the template takes no empty turn of the assistant; it is left out")
+	c.note("the template does not accept an empty assistant turn; it was left out")
 	return true
 }

@@ -10,7 +10,7 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// The texts that conversations of these tests are made of.
+// Texts of the conversations in these tests.
 const (
 	saidFirst  = "Xq8first"
 	saidSecond = "Xq8second"
@@ -19,7 +19,7 @@ const (
 	saidResult = "Xq8result"
 )
 
-// oddTurns are conversations that templates were not written for.
+// oddTurns are conversations that template authors did not expect.
 func oddTurns() map[string]string {
 	say := func(role, text string) string { return fmt.Sprintf(`{"role": %q, "content": %q}`, role, text) }
 	user, system, answer := say("user", saidUser), say("system", saidFirst), say("assistant", saidAnswer)
@@ -60,7 +60,7 @@ func oddTurns() map[string]string {
 	}
 }
 
-// forgetful are templates that lose text in the ways that vendors' ones do.
+// forgetful are templates that drop text in the ways that vendors' templates do.
 var forgetful = map[string]string{
 	"last system": `{%- set ns = namespace(s='') -%}{%- for m in messages -%}{%- if m.role == 'system' -%}{%- set ns.s = m.content -%}{%- endif -%}{%- endfor -%}
 {{- ns.s -}}{%- for m in messages if m.role != 'system' -%}{{ '<' + m.role + '>' + m.content }}{%- endfor -%}`,
@@ -76,8 +76,8 @@ var forgetful = map[string]string{
 	"refuses":     `{%- for m in messages -%}{%- if m.role == 'assistant' and not m.content -%}{{ raise_exception('say something') }}{%- endif -%}{{ '<' + m.role + '>' + m.content|trim }}{%- endfor -%}`,
 }
 
-// TestNothingVanishes renders odd conversations with every template: each text is
-// in the prompt, and the tools are, or the request is refused.
+// TestNothingVanishes renders odd conversations with every template. Either every
+// text and the tools are in the prompt, or the request is refused.
 func TestNothingVanishes(t *testing.T) {
 	sources := vendors(t)
 	for name, source := range defaults {

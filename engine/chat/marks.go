@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// keep is the number of bytes at the end that may become part of a marker or
+// keep returns the number of bytes at the end that may become part of a marker or
 // of a code point.
 func (p *Parser) keep(final bool, marks []mark) int {
 	if final {
@@ -24,7 +24,7 @@ func (p *Parser) keep(final bool, marks []mark) int {
 	return n
 }
 
-// whole is what is left without a code point that is still incomplete.
+// whole returns the pending text without an incomplete code point at its end.
 func (p *Parser) whole(final bool) string {
 	if final {
 		return p.rest
@@ -32,7 +32,7 @@ func (p *Parser) whole(final bool) string {
 	return p.rest[:len(p.rest)-partialRune(p.rest)]
 }
 
-// partialRune is the length of the code point that s ends inside of.
+// partialRune returns the length of an incomplete code point at the end of s.
 func partialRune(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		c := s[len(s)-n]
@@ -46,17 +46,18 @@ func partialRune(s string) int {
 	return 0
 }
 
-// mark is a marker in the text.
+// mark is a marker that the parser looks for.
 type mark struct {
 	text      string
 	reasoning bool   // opens reasoning
-	closes    bool   // closes reasoning that is not open
-	control   bool   // is a control token of the models that use it
-	last      bool   // counts at the end of an answer alone
-	read      reader // reads the call that it opens; nil: the marker is dropped
+	closes    bool   // closes reasoning even if none is open
+	control   bool   // is a control token in the models that use it
+	last      bool   // counts only at the end of an answer
+	read      reader // reads the call that the marker opens; nil drops the marker
 }
 
-// firstMark finds the first of the markers, the longest at its place.
+// firstMark finds the marker that occurs first, and the longest of those at one
+// position.
 func firstMark(s string, marks []mark) (int, *mark) {
 	var firsts [16]byte
 	n := 0
@@ -84,8 +85,8 @@ func firstMark(s string, marks []mark) (int, *mark) {
 	}
 }
 
-// longerMark reports whether s, which begins with a marker, may become another
-// one that begins with it.
+// longerMark reports whether s, which begins with a marker, may turn out to begin
+// with a longer one.
 func longerMark(s string, marks []mark) bool {
 	for i := range marks {
 		if len(s) < len(marks[i].text) && strings.HasPrefix(marks[i].text, s) {
@@ -95,7 +96,7 @@ func longerMark(s string, marks []mark) bool {
 	return false
 }
 
-// runeLen is the length of the code point at the start of s.
+// runeLen returns the length of the code point at the start of s.
 func runeLen(s string) int {
 	_, n := utf8.DecodeRuneInString(s)
 	return n

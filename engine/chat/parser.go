@@ -2,15 +2,15 @@ package chat
 
 import "strings"
 
-// DeltaKind says what a Delta adds to.
+// DeltaKind names the part of the message that a Delta extends.
 type DeltaKind uint8
 
 // The kinds of deltas.
 const (
-	Content   DeltaKind = iota // Text is a piece of the answer
-	Reasoning                  // Text is a piece of the model's thinking
-	CallStart                  // a tool call with Index, ID and Name begins
-	CallArgs                   // Text is a piece of the arguments of call Index
+	Content   DeltaKind = iota // Text continues the answer
+	Reasoning                  // Text continues the model's reasoning
+	CallStart                  // a tool call begins, with Index, ID and Name
+	CallArgs                   // Text continues the arguments of call Index
 )
 
 // Delta is a piece of a message.
@@ -21,7 +21,7 @@ type Delta struct {
 	ID, Name string
 }
 
-// Call is a whole tool call.
+// Call is a complete tool call.
 type Call struct {
 	ID, Name  string
 	Arguments string // a JSON object
@@ -32,42 +32,43 @@ type ParserOptions struct {
 	Kind  ParserKind
 	Tags  Tags
 	Open  bool   // the prompt ended inside reasoning
-	Tools *List  // the tools on offer; without any, nothing is taken for a call
-	Loose bool   // look for calls in the generic form too
-	Form  bool   // the content is a JSON document: no tag or call counts in it
-	Seed  string // makes the ids of calls differ between answers
+	Tools *List  // offered tools; without any, no text is parsed as a call
+	Loose bool   // also accept calls in the generic form
+	Form  bool   // the content is a JSON document, in which tags and calls are not recognised
+	Seed  string // seed that makes the ids of calls differ between answers
 }
 
-// maxFailed bounds how often a parser looks for calls in vain, so
-// that the work does not grow with the square of an answer's length.
+// maxFailed limits failed attempts to parse a call, so that the work stays linear
+// in the answer's length.
 const maxFailed = 256
 
-// Parser takes an answer apart: content, reasoning, tool calls. Text comes in
-// pieces of any size, control tokens written out, end-of-generation tokens left
-// out; the result does not depend on the sizes. What may be part of a marker or
-// of a call is held back until that is clear. A Parser is for one answer.
+// Parser splits an answer into content, reasoning and tool calls. Text arrives in
+// chunks of any size, which do not affect the result. Control tokens are included
+// as text, and end-of-generation tokens are left out. Text that may be part of a
+// marker or call is held back until the parser can decide. A Parser handles one
+// answer.
 type Parser struct {
 	o       ParserOptions
-	schemas map[string]*Dict                 // parameters by function
-	step    func(p *Parser, final bool) bool // reads a syntax that is more than markers; nil without one
+	schemas map[string]*Dict                 // parameter schemas by function
+	step    func(p *Parser, final bool) bool // parses a syntax that needs more than markers; nil for other syntaxes
 	syntax  view
-	rest    string // not yet decided
-	new     []byte // came after rest
-	ending  bool   // new has a character that may end a call
+	rest    string // text that is not decided yet
+	new     []byte // text received after rest
+	ending  bool   // new contains a character that may end a call
 	out     []Delta
 
 	state   state
-	from    state // state inCall: where the call began
-	opener  mark  // state inCall: what opened it
+	from    state // in state inCall, the state in which the call began
+	opener  mark  // in state inCall, the marker that opened the call
 	held    heldCalls
-	spaces  []byte // white space whose place is not yet clear
+	spaces  []byte // white space held back until the next text decides its place
 	failed  int    // number of texts that looked like calls but were not
-	started bool   // there was content or a call
-	thought bool   // there was reasoning
-	fresh   bool   // reasoning has begun and nothing was said
-	early   bool   // a call ended the reasoning, whose closing tag may follow
-	stray   bool   // a closing tag was dropped from the content
-	trim    bool   // white space at this point is between parts and dropped
+	started bool   // content or a call was seen
+	thought bool   // reasoning was seen
+	fresh   bool   // reasoning has begun but has no text yet
+	early   bool   // a call ended the reasoning, and the closing tag may still follow
+	stray   bool   // a closing tag was removed from the content
+	trim    bool   // white space here separates parts and is dropped
 	calls   int
 	harmony harmonyState
 }
@@ -78,16 +79,16 @@ const (
 	inContent state = iota
 	inReasoning
 	inCall
-	inHeld // behind a call inside reasoning
+	inHeld // after a call inside reasoning
 )
 
-// Parser returns a parser for the answer to a prompt. seed makes the ids of
-// calls differ between answers.
+// Parser returns a parser for the answer to the prompt. seed makes the ids of calls
+// differ between answers.
 func (p *Prompt) Parser(seed string) *Parser {
 	return NewParser(ParserOptions{Kind: p.Kind, Tags: p.Tags, Open: p.Open, Tools: p.tools, Loose: p.inlined, Form: p.Form, Seed: seed})
 }
 
-// NewParser returns a parser for one answer. It panics on a kind that is not
+// NewParser returns a parser for one answer. It panics if the kind is not
 // registered.
 func NewParser(o ParserOptions) *Parser {
 	p := &Parser{o: o, schemas: map[string]*Dict{}}
@@ -113,12 +114,13 @@ func NewParser(o ParserOptions) *Parser {
 	return p
 }
 
-// Push takes the next piece of the answer and returns what is now clear.
+// Push adds the next chunk of the answer and returns everything that can be
+// decided.
 func (p *Parser) Push(text string) []Delta {
 	p.new = append(p.new, text...)
 	if (p.state == inCall || p.state == inHeld) && len(p.rest) > 256 {
-		// a long call is looked at again when it has grown by an eighth, so that
-		// the work does not grow with the square of its length
+		// a long call is parsed again only after it has grown by an eighth, so that
+		// the work stays linear in its length
 		p.ending = p.ending || strings.ContainsAny(text, "}])>`;\n")
 		if !p.ending || len(p.rest) > 4096 && len(p.new) < len(p.rest)/8 {
 			return nil
@@ -133,7 +135,7 @@ func (p *Parser) Finish() []Delta { return p.work(true) }
 // Called reports whether a tool call was seen.
 func (p *Parser) Called() bool { return p.calls > 0 }
 
-// Thinking reports whether the answer stands inside reasoning.
+// Thinking reports whether the answer is inside reasoning.
 func (p *Parser) Thinking() bool {
 	switch p.state {
 	case inReasoning:
@@ -144,10 +146,10 @@ func (p *Parser) Thinking() bool {
 	return p.state == inHeld
 }
 
-// Held is the number of bytes that wait for the rest of a marker or call.
+// Held returns the number of bytes held back until a marker or call is complete.
 func (p *Parser) Held() int { return len(p.rest) + len(p.new) }
 
-// Parse takes a whole answer apart.
+// Parse splits a complete answer.
 func Parse(o ParserOptions, answer string) (content, reasoning string, calls []Call) {
 	p := NewParser(o)
 	for _, d := range append(p.Push(answer), p.Finish()...) {

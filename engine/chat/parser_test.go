@@ -31,10 +31,10 @@ func testTools(t testing.TB) *List {
 	return v.(*List)
 }
 
-// message is what an answer says.
+// message is the content, reasoning and calls of an answer.
 type answer struct {
 	content, reasoning string
-	calls              []string // name and arguments
+	calls              []string // each call's name and arguments
 }
 
 func parse(o ParserOptions, text string) answer {
@@ -49,7 +49,7 @@ func parse(o ParserOptions, text string) answer {
 
 var think = Tags{"<think>", "</think>"}
 
-// answers are answers of models and what they say.
+// answers are model answers with the messages that they contain.
 var answers = []struct {
 	kind ParserKind
 	tags Tags
@@ -200,8 +200,8 @@ func TestEveryKindHasCases(t *testing.T) {
 	}
 }
 
-// whole joins deltas to a message, and checks them on the way: deltas of an
-// answer that is valid UTF-8 are.
+// whole joins deltas to a message and checks each of them: if the answer is valid
+// UTF-8, so is every delta.
 func whole(t *testing.T, text string, deltas []Delta) (a answer, ids []string) {
 	t.Helper()
 	valid := utf8.ValidString(text)
@@ -233,7 +233,7 @@ func whole(t *testing.T, text string, deltas []Delta) (a answer, ids []string) {
 	return a, ids
 }
 
-// cutUp pushes a text in random pieces, code points cut in two included.
+// cutUp pushes a text in random chunks, which may split code points.
 func cutUp(t *testing.T, rnd *rand.Rand, o ParserOptions, text string) (answer, []string) {
 	t.Helper()
 	p := NewParser(o)
@@ -246,8 +246,8 @@ func cutUp(t *testing.T, rnd *rand.Rand, o ParserOptions, text string) (answer, 
 	return whole(t, text, append(out, p.Finish()...))
 }
 
-// TestChunks feeds every answer, and answers put together at random, whole and
-// in pieces: the result is the same.
+// TestChunks parses every answer and random combinations of answers, whole and in
+// chunks. The results must be equal.
 func TestChunks(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	tools := testTools(t)
@@ -287,8 +287,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost checks that text without calls and reasoning comes back
-// unchanged in every syntax, markers cut off included.
+// TestNothingIsLost checks that text without calls and reasoning is returned
+// unchanged in every syntax, even if it contains truncated markers.
 func TestNothingIsLost(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	tools := testTools(t)
@@ -307,7 +307,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestNoToolsNoCalls checks that without tools on offer calls are text.
+// TestNoToolsNoCalls checks that calls are plain text if no tools are offered.
 func TestNoToolsNoCalls(t *testing.T) {
 	for _, c := range answers {
 		if got := parse(ParserOptions{Kind: c.kind, Tags: c.tags, Open: c.open}, c.text); got.calls != nil {
@@ -316,7 +316,7 @@ func TestNoToolsNoCalls(t *testing.T) {
 	}
 }
 
-// TestStreams checks that text that is clear comes out at once.
+// TestStreams checks that text is emitted as soon as it can be decided.
 func TestStreams(t *testing.T) {
 	p := NewParser(ParserOptions{Kind: Hermes, Tags: think, Tools: testTools(t)})
 	for _, c := range []struct{ in, want string }{
@@ -348,8 +348,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestLongCall pushes a call of a megabyte in small pieces: the work must not
-// grow with the square of its length.
+// TestLongCall pushes a call of a megabyte in small chunks. The work must stay
+// linear in its length.
 func TestLongCall(t *testing.T) {
 	body := strings.Repeat("word 1234 ", 100_000)
 	for _, text := range []string{
@@ -370,8 +370,8 @@ func TestLongCall(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers repeats openings of calls that never close: no syntax
-// hangs on them or does work that grows with the square of their length.
+// TestHostileAnswers repeats the start of a call without ever closing it. In every
+// syntax, the parser must end and its work must stay linear in the length.
 func TestHostileAnswers(t *testing.T) {
 	tools := testTools(t)
 	units := []string{
@@ -434,15 +434,14 @@ func ExampleParser() {
 	// 3 "{}" ""
 }
 
-// TestThinking asks a parser after each piece whether it stands inside
-// reasoning.
+// TestThinking checks after each chunk whether the parser is inside reasoning.
 func TestThinking(t *testing.T) {
 	for _, c := range []struct {
 		kind   ParserKind
 		tags   Tags
 		open   bool
 		pieces []string
-		want   string // a digit for each piece
+		want   string // one digit per chunk
 	}{
 		{pieces: []string{"a", "<think>", "b"}, want: "000"},
 		{tags: think, pieces: []string{"<think>", "b", "</think>", "c"}, want: "1100"},

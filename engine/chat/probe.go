@@ -8,23 +8,25 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// Caps is what a template supports, found out by rendering short conversations.
+// Caps records what a template supports. It is found by rendering short
+// conversations.
 type Caps struct {
 	System    bool // prints a system message
-	Late      bool // prints one behind other turns where it stands
+	Late      bool // prints a system message that follows other turns, at its place
 	Developer bool // prints a message of the role developer
 	Strings   bool // prints content that is a string
 	Parts     bool // prints content that is a list of parts
 	Tools     bool // prints the tools
 	Calls     bool // prints the tool calls of assistant messages
-	Object    bool // wants the arguments of calls as objects, not as JSON text
+	Object    bool // requires the arguments of calls as objects instead of JSON text
 	Results   bool // prints messages of the role tool
-	Null      bool // takes null for the content of a message with calls
+	Null      bool // accepts null as the content of a message with calls
 	Reasoning bool // prints the reasoning of assistant messages
 	Thinking  bool // has a switch for thinking
 }
 
-// The words that probes look for. None of them occurs in a template.
+// The words that probes search for in the output. None of them occurs in a
+// template.
 const (
 	probeUser   = "Xq7user"
 	probeSystem = "Xq7system"
@@ -36,7 +38,7 @@ const (
 	probeThink  = "Xq7think"
 )
 
-// dict makes a mapping of pairs of keys and values.
+// dict makes a mapping from alternating keys and values.
 func dict(pairs ...any) *Dict {
 	d := jinja.NewDict()
 	for i := 0; i < len(pairs); i += 2 {
@@ -45,7 +47,7 @@ func dict(pairs ...any) *Dict {
 	return d
 }
 
-// value makes a template value of a string, bool or value.
+// value converts a string, bool or Value to a template value.
 func value(v any) Value {
 	switch v := v.(type) {
 	case string:
@@ -62,16 +64,16 @@ func message(role string, content any, more ...any) *Dict {
 	return dict(append([]any{"role", role, "content", content}, more...)...)
 }
 
-// probeLimits are generous to templates that print a few messages: a model's first
-// request waits for some twenty probes.
+// probeLimits are ample for a template that prints a few messages, but low enough
+// that some twenty probes do not delay a model's first request.
 var probeLimits = jinja.Limits{Steps: 500_000, Memory: 16 << 20}
 
-// try renders messages; the text is empty if the template fails.
+// try renders messages and returns the text, or "" if the template fails.
 func (f *form) try(o Options, tools *List, messages ...Value) string {
 	return f.tryInput(o, Input{}, tools, messages...)
 }
 
-// thinkingText is the prompt of a user's turn with thinking switched on or off.
+// thinkingText returns the prompt of a user turn with thinking switched on or off.
 func (f *form) thinkingText(o Options, user Value, on bool) string {
 	return f.tryInput(o, Input{Thinking: &on, AddGenerationPrompt: true}, nil, user)
 }
@@ -123,8 +125,8 @@ func probeTools() *List {
 		"parameters", dict("type", "object", "properties", dict("city", dict("type", "string", "description", "d")), "required", jinja.NewList()))))
 }
 
-// probeNoTools finds out what the template needs without tools: transformers
-// passes None, some templates need an empty list.
+// probeNoTools finds out which value the variable tools must have when there are no
+// tools. transformers passes None, but some templates need an empty list.
 func (f *form) probeNoTools(o Options) {
 	f.noTools = jinja.None
 	user := message("user", probeUser)
@@ -137,7 +139,7 @@ func (f *form) probeNoTools(o Options) {
 	f.noTools = jinja.None
 }
 
-// probeCalls finds out how the template takes tool calls and their results.
+// probeCalls finds out how the template accepts tool calls and their results.
 func (f *form) probeCalls(o Options, c *Caps, tools *List, user Value) {
 	call := func(arguments any, content any) *Dict {
 		return message("assistant", content, "tool_calls", jinja.NewList(dict(
@@ -152,7 +154,7 @@ func (f *form) probeCalls(o Options, c *Caps, tools *List, user Value) {
 		}
 		return false
 	}
-	// an object printed as Python prints it, or text encoded a second time
+	// an object printed in Python's notation, or text that was encoded twice
 	object := works(dict(probeKey, probeValue), "'"+probeKey+"'")
 	text := works(`{"`+probeKey+`": "`+probeValue+`"}`, `\"`+probeKey)
 	c.Object = object

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxArgDepth bounds values inside one another in notations that are not JSON.
+// maxArgDepth limits the nesting of values in notations other than JSON.
 const maxArgDepth = 64
 
-// pythonCalls reads calls in Python's notation: f(a=1), in a list, in print(),
-// or one a line, and a closing tag if one is given.
+// pythonCalls reads calls in Python's notation: f(a=1), in a list, in print(), or
+// one per line. If a closing tag is given, it must follow.
 func pythonCalls(tags ...string) reader {
 	return func(c *cursor) ([]Call, error) {
 		c.space()
@@ -147,7 +147,7 @@ func (c *cursor) pythonValue(depth int) (string, error) {
 	return c.word(",)]} \t\r\n:")
 }
 
-// items reads elements up to a closing bracket and writes them as JSON.
+// items reads elements up to a closing bracket and returns them as JSON.
 func (c *cursor) items(open, end string, item func() (string, error)) (string, error) {
 	var parts []string
 	for {
@@ -224,7 +224,7 @@ func (c *cursor) pythonString(quoteChar byte) (string, error) {
 	return "", c.end()
 }
 
-// pythonEscape reads a backslash and what it stands for.
+// pythonEscape reads a backslash escape and writes the character.
 func (c *cursor) pythonEscape(b *strings.Builder) error {
 	if c.i+1 >= len(c.s) {
 		return c.end()

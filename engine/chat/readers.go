@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// jsonCalls reads calls in JSON, one document or several, and a closing tag.
+// jsonCalls reads calls from one or more JSON documents, followed by a closing tag.
 func jsonCalls(tags ...string) reader {
 	return func(c *cursor) ([]Call, error) {
 		var out []Call
@@ -49,8 +49,8 @@ func jsonCalls(tags ...string) reader {
 	}
 }
 
-// jsonStart reads what models wrongly put in front of a call: a fence, or a
-// second brace.
+// jsonStart skips what models wrongly write before a call: a code fence or a second
+// brace.
 func (c *cursor) jsonStart() error {
 	c.space()
 	if _, err := c.oneOf("```json", "```"); err != nil {
@@ -66,8 +66,8 @@ func (c *cursor) jsonStart() error {
 	return nil
 }
 
-// jsonEnd reads what models wrongly put behind a call, if the closing tag
-// follows: braces and a fence.
+// jsonEnd skips what models wrongly write after a call, braces and a fence, if the
+// closing tag follows.
 func (c *cursor) jsonEnd(tags []string) error {
 	s := strings.TrimLeft(c.rest(), "} \t\r\n")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "```"), " \t\r\n")
@@ -84,7 +84,7 @@ func (c *cursor) jsonEnd(tags []string) error {
 	return nil
 }
 
-// endOr is err, unless the text has ended and may continue.
+// endOr returns err, except when the text has ended and may continue.
 func (c *cursor) endOr(err error) error {
 	if c.i == len(c.s) {
 		return c.end()
@@ -99,8 +99,8 @@ func validName(s string) bool {
 }
 
 // invokes reads <invoke name="F"> <parameter name="KEY">VALUE</parameter>…
-// </invoke>… and the closing tag; prefix stands before every tag's name. Where
-// a parameter says string="true" or "false", that decides.
+// </invoke>… and the closing tag. prefix precedes every tag's name. An attribute
+// string="true" or "false" decides whether a parameter is a string.
 func invokes(prefix, tag string) reader {
 	open, end := "<"+prefix+`invoke name="`, "</"+prefix+"invoke>"
 	param, paramEnd := "<"+prefix+`parameter name="`, "</"+prefix+"parameter>"
@@ -170,13 +170,13 @@ func invokes(prefix, tag string) reader {
 	}
 }
 
-// section reads calls, each opened by a tag, up to a closing tag.
+// section reads calls up to a closing tag. Each call is opened by its own tag.
 func section(c *cursor, open, end string, one reader) ([]Call, error) {
 	var out []Call
 	for {
 		c.space()
 		if len(out) > 0 && c.final && c.i == len(c.s) {
-			return out, nil // the end was the last token
+			return out, nil // that was the answer's last token
 		}
 		n, err := c.oneOf(open, end)
 		if err != nil {
@@ -196,8 +196,8 @@ func section(c *cursor, open, end string, one reader) ([]Call, error) {
 	}
 }
 
-// bareJSON tells whether an answer begins with a JSON document that may be a
-// call: its first key is one that calls have.
+// bareJSON reports whether an answer begins with a JSON document that may be a call
+// because its first key is one that calls have.
 func bareJSON(first string) func(string, bool) verdict {
 	keys := []string{"name", "type", "function", "tool_calls", "tool_call", "function_call", "parameters", "arguments", "id"}
 	return func(s string, final bool) verdict {
@@ -235,9 +235,9 @@ func bareJSON(first string) func(string, bool) verdict {
 	}
 }
 
-// readJSON reads calls that no marker opens, one after the other, with
-// semicolons between them. Their functions must be on offer, or the answer is
-// a document like any other.
+// readJSON reads calls that no marker opens, one after another with semicolons
+// between them. Their functions must be on offer. Otherwise the answer is an
+// ordinary document.
 func readJSON(c *cursor) ([]Call, error) {
 	var out []Call
 	for {
@@ -279,9 +279,10 @@ func readJSON(c *cursor) ([]Call, error) {
 	}
 }
 
-// last is a marker of JSON that is a call only at the end of an answer, of functions
-// on offer and with arguments that fit: behind text or in a fence it may be an
-// example. start is what of the marker belongs to the JSON.
+// last returns a marker for JSON that counts as a call only at the end of an
+// answer, if its functions are on offer and their arguments fit. Elsewhere, such
+// JSON after text or in a code fence may be an example. start is the part of the
+// marker that belongs to the JSON.
 func last(tag, start string) mark {
 	return mark{text: tag, last: true, read: func(c *cursor) ([]Call, error) {
 		in := &cursor{s: start + c.rest(), final: c.final, p: c.p}
@@ -314,7 +315,7 @@ func (c *cursor) known(name string) bool {
 	return ok
 }
 
-// fence reads a call in a fence of code: JSON or Python.
+// fence reads a call in a code fence, as JSON or Python.
 func fence(c *cursor) ([]Call, error) {
 	c.space()
 	first, err := c.peek()
@@ -332,7 +333,7 @@ func fence(c *cursor) ([]Call, error) {
 	return pythonCalls("```")(c)
 }
 
-// startsName reports whether a text begins with a name, behind white space.
+// startsName reports whether text begins with a name, after optional white space.
 func startsName(s string) bool {
 	s = strings.TrimLeftFunc(s, unicode.IsSpace)
 	return s != "" && (s[0] == '_' || unicode.IsLetter(rune(s[0])))

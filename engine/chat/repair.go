@@ -11,14 +11,13 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// Bounds of repairs.
+// Limits of repairs.
 const (
-	maxRepair  = 64 << 10 // bytes of a call that is repaired
-	nameWithin = 256      // bytes in which the name of its function has to stand
+	maxRepair  = 64 << 10 // bytes of a call that can be repaired
+	nameWithin = 256      // bytes within which the function's name must appear
 )
 
-// closerOf is the marker that ends what an opener begins, empty where the syntax
-// has none.
+// closerOf returns the marker that closes opener, or "" if the syntax has none.
 func closerOf(opener string) string {
 	for _, pair := range [][2]string{{"begin", "end"}, {"start", "end"}, {"START", "END"}, {"prefix", "suffix"}} {
 		if strings.Contains(opener, pair[0]) {
@@ -42,11 +41,10 @@ func closerOf(opener string) string {
 	return ""
 }
 
-// repair reads calls that no reader takes, as a whole: from their opener to the
-// marker that ends them. They count where there is no doubt, because they name
-// functions on offer and have arguments that fit. n is the length of what was
-// read, more asks for more text. Without the marker a call may be cut off, and
-// stays text.
+// repair reads malformed calls as a whole, from their opener to the closing marker,
+// if no reader accepts them. They count only if they name offered functions and
+// their arguments fit. n is the number of bytes read, and more asks for more text.
+// Without the closing marker a call may be truncated, so it stays text.
 func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 	end := closerOf(p.opener.text)
 	if end == "" {
@@ -57,7 +55,7 @@ func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 	if i >= 0 {
 		head = s[:i]
 	} else if tag, cut := begunTag(s, end); final && cut > 0 {
-		// the answer ends inside the marker
+		// the answer ends inside the closing marker
 		for _, rest := range []string{tag[cut:], tag[cut:] + end} {
 			if calls, err := p.opener.read(&cursor{s: s + rest, final: true, p: p}); err == nil && p.allFit(calls) {
 				return calls, len(s), false
@@ -76,11 +74,11 @@ func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 	return p.repaired(head), i + len(end), false
 }
 
-// begunTag finds the closing tag of calls of which s ends with the first n bytes, 0
-// for none.
+// begunTag finds the closing tag that s ends inside of. n is the number of the
+// tag's bytes in s, or 0 if there is no such tag.
 func begunTag(s, end string) (tag string, n int) {
 	for _, tag := range []string{end, "</function>", "</invoke>", "</｜DSML｜invoke>"} {
-		const least = 2 // bytes that show a closing tag
+		const least = 2 // bytes that identify a closing tag
 		for n := len(tag) - 1; n >= least; n-- {
 			if strings.HasSuffix(s, tag[:n]) {
 				return tag, n
@@ -90,8 +88,8 @@ func begunTag(s, end string) (tag string, n int) {
 	return "", 0
 }
 
-// likely reports whether a text begins like a call of a function on offer, and
-// open whether more of it may tell.
+// likely reports whether text begins like a call of an offered function. open
+// reports that more text could change the answer.
 func (p *Parser) likely(s string) (yes, open bool) {
 	if len(s) > nameWithin {
 		s = s[:nameWithin]
@@ -101,13 +99,14 @@ func (p *Parser) likely(s string) (yes, open bool) {
 	markup := s != "" && strings.IndexByte("{[(<`", s[0]) >= 0
 	name, at := p.offeredIn(s)
 	if name == "" {
-		const longest = 40 // longest prefix of a name
+		const longest = 40 // length of the longest prefix of a name
 		return false, markup || len(s) < longest && !strings.ContainsAny(s, " \t\n")
 	}
 	return markup || before(s[:at-len(name)]) == "", false
 }
 
-// repaired reads the calls of a whole text, nil where there is a doubt.
+// repaired reads the calls of a complete text. It returns nil if any of them is
+// doubtful.
 func (p *Parser) repaired(body string) []Call {
 	for _, read := range []func(string) []Call{p.taggedCall, p.documentCalls, p.namedCalls} {
 		if calls := read(body); len(calls) > 0 && p.allFit(calls) {
@@ -117,7 +116,7 @@ func (p *Parser) repaired(body string) []Call {
 	return nil
 }
 
-// repairedArguments reads the arguments of a function alone.
+// repairedArguments reads the arguments of a function, without its name.
 func (p *Parser) repairedArguments(name, body string) (string, error) {
 	params, known := p.schemas[name]
 	r := &slack{s: unfenced(body), root: params}
@@ -138,7 +137,8 @@ func (p *Parser) allFit(calls []Call) bool {
 	return true
 }
 
-// documentCalls reads a document with the names and arguments of calls.
+// documentCalls reads a JSON document that contains the names and arguments of
+// calls.
 func (p *Parser) documentCalls(body string) []Call {
 	body = unfenced(body)
 	name, _ := p.offeredIn(body)
@@ -170,7 +170,7 @@ func (p *Parser) documentCalls(body string) []Call {
 	return calls
 }
 
-// namedCalls reads names with arguments in brackets behind them.
+// namedCalls reads names that are followed by arguments in brackets.
 func (p *Parser) namedCalls(body string) []Call {
 	var out []Call
 	s := unfenced(controlTags.ReplaceAllStringFunc(body, func(tag string) string {
@@ -204,10 +204,10 @@ func (p *Parser) namedCalls(body string) []Call {
 
 var (
 	controlTags = regexp.MustCompile(`<[|｜][^<>]*[|｜]>`)   // control tokens inside calls
-	numbered    = regexp.MustCompile(`^:\d+|^\s*\[ARGS\]`) // what may stand behind a name
+	numbered    = regexp.MustCompile(`^:\d+|^\s*\[ARGS\]`) // text that may follow a name
 )
 
-// before drops what syntaxes write in front of a name.
+// before removes the text that syntaxes write before a name.
 func before(s string) string {
 	const marks = " \t\r\n\"'[]}){(`,;<"
 	s = strings.TrimRight(s, marks)
@@ -224,7 +224,7 @@ func orObject(params *Dict) Value {
 	return params
 }
 
-// unfenced is a text without a fence of code around it.
+// unfenced returns text without an enclosing code fence.
 func unfenced(s string) string {
 	s = strings.TrimSpace(s)
 	if rest, ok := strings.CutPrefix(s, "```"); ok {
@@ -233,11 +233,11 @@ func unfenced(s string) string {
 	return strings.TrimSpace(strings.TrimSuffix(s, "```"))
 }
 
-// leftovers reports whether nothing is left but brackets and quotes too many.
+// leftovers reports whether only surplus brackets and quotes are left.
 func leftovers(s string) bool { return strings.Trim(s, " \t\r\n}])\"'`;,") == "" }
 
-// taggedCall reads a name and parameters in tags, of which some are missing or
-// have another form: <parameter=K>, <parameter name="K">, <K>, <arg_key>K</arg_key>.
+// taggedCall reads a name and parameters in tags. Some tags may be missing or have
+// another form: <parameter=K>, <parameter name="K">, <K>, <arg_key>K</arg_key>.
 func (p *Parser) taggedCall(body string) []Call {
 	name, at := p.offeredIn(body)
 	if name == "" || before(body[:at-len(name)]) != "" {
@@ -279,13 +279,13 @@ func (p *Parser) taggedCall(body string) []Call {
 	return []Call{{Name: name, Arguments: args.String()}}
 }
 
-// tagged is a parameter's opening tag in a text.
+// tagged is the opening tag of a parameter.
 type tagged struct {
 	key      string
 	from, to int
 }
 
-// untagged is the value of a parameter without the tags behind it.
+// untagged returns a parameter's value without the tags after it.
 func untagged(s, key, function string) string {
 	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\r\n"), "<arg_value>")
 	s = strings.TrimPrefix(s, "\n")
@@ -301,8 +301,8 @@ func untagged(s, key, function string) string {
 	return s
 }
 
-// offeredIn finds the first name of a function on offer that stands by itself in a
-// text, and where it ends.
+// offeredIn finds the first name of an offered function that stands as a whole
+// word, and returns it and the offset where it ends.
 func (p *Parser) offeredIn(s string) (name string, end int) {
 	first := len(s)
 	for have := range p.schemas {
@@ -323,7 +323,7 @@ func (p *Parser) offeredIn(s string) (name string, end int) {
 	return name, end
 }
 
-// apart reports whether no letters or digits touch s[i:j].
+// apart reports whether neither a letter nor a digit is adjacent to s[i:j].
 func apart(s string, i, j int) bool {
 	word := func(c rune) bool { return c == '_' || c == '-' || unicode.IsLetter(c) || unicode.IsDigit(c) }
 	before, _ := utf8.DecodeLastRuneInString(s[:i])

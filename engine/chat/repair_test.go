@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// slipTools are functions whose calls the slips below mean.
+// slipTools are the functions that the calls in slips mean.
 func slipTools(t testing.TB) *List {
 	return list(t, `[
 		{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
@@ -25,11 +25,11 @@ const (
 	koeln3 = `get_weather {"city":"Köln","days":3}`
 )
 
-// slips are near misses of call syntaxes and the calls that they mean.
+// slips are malformed calls together with the calls that they mean.
 var slips = []struct {
 	kind ParserKind
 	text string
-	want string // calls, one a line; empty: it stays text
+	want string // calls, one per line; empty if the text stays text
 }{
 	{Gemma4, `<|tool_call>call:get_weather{city:'Köln',days:3}<tool_call|>`, koeln3},
 	{Gemma4, `<|tool_call>call:get_weather{city:Köln,days:3}<tool_call|>`, koeln3},
@@ -147,8 +147,9 @@ var slips = []struct {
 	{TagList, `<TOOLCALL>[{'name': 'get_weather', 'arguments': {'city': 'Köln'}}]</TOOLCALL>`, koeln},
 }
 
-// TestSlips reads near misses as the calls that they mean, whatever pieces they
-// come in: a call leaves no markup in the content, and what stays text stays whole.
+// TestSlips checks that malformed calls are read as the intended calls, however
+// they are split into chunks. A call leaves no markup in the content, and text that
+// is not a call stays complete.
 func TestSlips(t *testing.T) {
 	tools := slipTools(t)
 	rnd := rand.New(rand.NewPCG(12, 12))
@@ -196,7 +197,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestMentionsStream passes text on at once that only talks about calls.
+// TestMentionsStream checks that text that only mentions calls is emitted at once.
 func TestMentionsStream(t *testing.T) {
 	for _, c := range []struct {
 		kind ParserKind

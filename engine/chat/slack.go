@@ -10,17 +10,17 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// slack reads a value as models write it when they slip: keys and strings in any
-// quotes or none, parentheses for braces, = for a colon, commas too many, words
-// of Python, a missing bracket at the end. It needs the schema to tell where a
-// string without quotes ends.
+// slack reads values with the mistakes that models make: keys and strings in any
+// quotes or none, parentheses for braces, = for a colon, surplus commas, Python's
+// constants, a missing bracket at the end. It uses the schema to find where an
+// unquoted string ends.
 type slack struct {
 	s    string
 	i    int
-	root *Dict // parameters of the function, to which references lead
+	root *Dict // schema of the function's parameters, which references point into
 }
 
-// quoteMarks may stand around a string, the longest first.
+// quoteMarks may enclose a string. The longest come first.
 var quoteMarks = []string{gemmaQuote, `"""`, `"`, `'`, "`"}
 
 func (r *slack) rest() string { return r.s[r.i:] }
@@ -29,7 +29,7 @@ func (r *slack) space() {
 	r.i = len(r.s) - len(strings.TrimLeftFunc(r.rest(), unicode.IsSpace))
 }
 
-// accept reads one of several texts and returns it, empty for none.
+// accept reads one of several texts and returns it, or "" if none comes next.
 func (r *slack) accept(texts ...string) string {
 	for _, t := range texts {
 		if strings.HasPrefix(r.rest(), t) {
@@ -40,8 +40,8 @@ func (r *slack) accept(texts ...string) string {
 	return ""
 }
 
-// value reads a value of a schema and returns it as JSON. end says what may
-// follow a word that is not in quotes.
+// value reads a value that a schema describes and returns it as JSON. end reports
+// whether a text can follow an unquoted word.
 func (r *slack) value(schema Value, depth int, end func(rest string) bool) (string, bool) {
 	if depth > maxArgDepth {
 		return "", false
@@ -58,7 +58,7 @@ func (r *slack) value(schema Value, depth int, end func(rest string) bool) (stri
 			case q != gemmaQuote:
 				return "", false
 			}
-			r.i = at + len(q) // its end is missing
+			r.i = at + len(q) // the closing quote is missing
 			return r.word(map[string]bool{"string": true}, end)
 		}
 	}
@@ -71,8 +71,8 @@ func (r *slack) value(schema Value, depth int, end func(rest string) bool) (stri
 	return r.word(types, end)
 }
 
-// unquote is a string as JSON, or the value in it where the schema allows no
-// string.
+// unquote returns a string as JSON. If the schema does not allow a string, it
+// returns the value inside the string.
 func unquote(s string, types map[string]bool) string {
 	if len(types) > 0 && !types["string"] {
 		if v := strings.TrimSpace(s); json.Valid([]byte(v)) && types[jsonType(v)] {
@@ -82,8 +82,8 @@ func unquote(s string, types map[string]bool) string {
 	return quote(s)
 }
 
-// quoted reads a string that q opens. It ends at the first mark behind which a
-// comma, a colon or a bracket follows.
+// quoted reads a string opened by q. The string ends at the first closing quote
+// that is followed by a comma, a colon or a bracket.
 func (r *slack) quoted(q string) (string, bool) {
 	r.i += len(q)
 	s := r.rest()
@@ -120,7 +120,7 @@ func closes(s string) bool {
 	return s == "" || strings.IndexByte(",:=}])", s[0]) >= 0
 }
 
-// word reads a value without quotes.
+// word reads a value that is not quoted.
 func (r *slack) word(types map[string]bool, end func(rest string) bool) (string, bool) {
 	s := r.rest()
 	n := strings.IndexFunc(s, func(c rune) bool { return strings.ContainsRune("}])\n", c) })
@@ -156,7 +156,7 @@ func (r *slack) word(types map[string]bool, end func(rest string) bool) (string,
 	return quote(word), true
 }
 
-// object reads members up to a closing bracket, or to the end.
+// object reads members up to a closing bracket or the end of the text.
 func (r *slack) object(schema Value, depth int) (string, bool) {
 	r.space()
 	doubled := depth == 0 && r.accept("{") != "" // {{…}} and ({…})
@@ -191,7 +191,7 @@ func (r *slack) object(schema Value, depth int) (string, bool) {
 	return args.String(), true
 }
 
-// nextKey reports whether a member of the object follows, or its end.
+// nextKey reports whether another member of the object follows or the object ends.
 func nextKey(rest string, props *Dict) bool {
 	r := &slack{s: rest}
 	if r.space(); r.rest() == "" || strings.ContainsRune("})", rune(r.rest()[0])) {
@@ -201,7 +201,7 @@ func nextKey(rest string, props *Dict) bool {
 	return ok && lookup(props, key) != nil
 }
 
-// key reads the name of a member and what stands between it and its value.
+// key reads the name of a member and the separator before its value.
 func (r *slack) key() (string, bool) {
 	var key string
 	for _, q := range quoteMarks {
@@ -228,7 +228,7 @@ func (r *slack) key() (string, bool) {
 	return key, r.accept(":", "=") != ""
 }
 
-// list reads items up to a closing bracket, or to the end.
+// list reads items up to a closing bracket or the end of the text.
 func (r *slack) list(schema Value, depth int) (string, bool) {
 	items := field(deref(r.root, schema), "items")
 	var out []string
@@ -248,8 +248,8 @@ func (r *slack) list(schema Value, depth int) (string, bool) {
 	}
 }
 
-// fits reports whether arguments in JSON are what the schema of a function asks
-// for: all that is required, nothing that is unknown, and values of the right types.
+// fits reports whether JSON arguments match the schema of a function: all required
+// parameters, no unknown ones, and values of the right types.
 func fits(root *Dict, schema Value, raw string, depth int) bool {
 	raw = strings.TrimSpace(raw)
 	if raw == "" || depth > maxArgDepth {
@@ -308,8 +308,8 @@ func membersFit(root *Dict, schema Value, raw string, depth int) bool {
 	return true
 }
 
-// enumerated reports whether a value is among those that a schema lists, if it
-// lists any.
+// enumerated reports whether a value is in the schema's enum. Without an enum,
+// every value is.
 func enumerated(schema Value, raw string) bool {
 	enum, ok := field(schema, "enum").(*List)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// advance does one piece of work; false if more text is needed.
+// advance runs one parsing step. It returns false if it needs more text.
 func (p *Parser) advance(final bool) bool {
 	if p.step != nil {
 		return p.step(p, final)
@@ -25,7 +25,7 @@ func (p *Parser) advance(final bool) bool {
 			return again
 		}
 	}
-	if p.o.Form && p.calls == 0 { // only calls follow a call
+	if p.o.Form && p.calls == 0 { // after a call, only calls may follow
 		return p.formStep(final)
 	}
 	return p.contentStep(final)
@@ -45,7 +45,7 @@ func (p *Parser) contentStep(final bool) bool {
 	return p.enter(m, final)
 }
 
-// enter continues behind the marker m, with which the rest begins.
+// enter handles the marker m at the start of p.rest.
 func (p *Parser) enter(m *mark, final bool) bool {
 	switch {
 	case m.closes:
@@ -69,16 +69,16 @@ func (p *Parser) enter(m *mark, final bool) bool {
 	case m.read != nil:
 		p.rest = p.rest[len(m.text):]
 		p.state, p.from, p.opener = inCall, inContent, *m
-	default: // a marker without a meaning
+	default: // a marker without meaning
 		p.rest = p.rest[len(m.text):]
 		p.dropSpaces()
 	}
 	return true
 }
 
-// strayClose decides whether a tag in the content that closes reasoning which
-// is not open is dropped: in front of everything else, behind a call that ended
-// the reasoning, wherever it is a control token, and once at the end of a line.
+// strayClose decides whether to drop a closing tag of reasoning that is not open.
+// The tag is dropped at the start of the answer, after a call that ended the
+// reasoning, if it is a control token, and once at the end of a line.
 func (p *Parser) strayClose(m *mark, final bool) (drop, decided bool) {
 	switch {
 	case m.control, !p.started && p.calls == 0:
@@ -100,7 +100,8 @@ func (p *Parser) strayClose(m *mark, final bool) (drop, decided bool) {
 	return false, true
 }
 
-// formStep passes on a document, in which nothing but its frame is a marker.
+// formStep passes on a document. Only the markers that enclose the document are
+// recognised.
 func (p *Parser) formStep(final bool) bool {
 	if p.started {
 		drops := p.syntax.drops
@@ -127,15 +128,15 @@ func (p *Parser) formStep(final bool) bool {
 	return true
 }
 
-// bareStep looks at the start of an answer for a call that no marker opens.
-// decided is false while that is not clear; again asks for another step.
+// bareStep looks at the start of an answer for a call without an opening marker.
+// decided is false until that is clear. again requests another step.
 func (p *Parser) bareStep(final bool) (decided, again bool) {
 	s := p.whole(final)
 	p.emitUpTo(Content, len(s)-len(strings.TrimLeftFunc(s, unicode.IsSpace)))
 	if s = p.whole(final); s == "" && !final {
 		return false, false
 	}
-	const enough = 4096 // bytes to tell a call by
+	const enough = 4096 // bytes after which a call must be recognisable
 	short, settled := s, final
 	if len(s) > enough {
 		short, settled = s[:enough], true
@@ -150,8 +151,8 @@ func (p *Parser) bareStep(final bool) (decided, again bool) {
 	return true, false
 }
 
-// reasoningStep looks for the end of reasoning. A second opening tag at its
-// start is dropped, and a call may end it.
+// reasoningStep looks for the end of reasoning. It drops a second opening tag at
+// the start. A call may end the reasoning.
 func (p *Parser) reasoningStep(final bool) bool {
 	if p.fresh {
 		open := strings.TrimSpace(p.o.Tags.Open)
@@ -183,7 +184,8 @@ func (p *Parser) reasoningStep(final bool) bool {
 	return true
 }
 
-// callStep reads a call. What is not a call goes back to where it stood.
+// callStep reads a call. If the text is not a call, it becomes part of the content
+// or reasoning in which it stood.
 func (p *Parser) callStep(final bool) bool {
 	c := &cursor{s: p.whole(final), final: final, p: p}
 	calls, err := p.opener.read(c)
@@ -201,12 +203,12 @@ func (p *Parser) callStep(final bool) bool {
 		if len(whole) > 0 {
 			calls, err, c.i = whole, nil, n
 		} else if n > 0 {
-			p.notCall(n) // as a whole: what is inside is not read either
+			p.notCall(n) // the text is skipped as a whole, so nothing inside it is read as a call
 			return true
 		}
 	}
 	if err != nil && final && p.calls > 0 && p.broken(c.s) {
-		p.rest, p.state = "", p.from // the rest of a call is not text beside the others
+		p.rest, p.state = "", p.from // the rest of a call is not content if there are other calls
 		p.dropSpaces()
 		return true
 	}
@@ -233,13 +235,13 @@ func (p *Parser) callStep(final bool) bool {
 	return true
 }
 
-// broken reports whether the end of the answer has cut a call off.
+// broken reports whether the end of the answer truncated a call.
 func (p *Parser) broken(s string) bool {
 	_, err := p.opener.read(&cursor{s: s, p: p})
 	return errors.Is(err, errMore)
 }
 
-// notCall takes a whole call of n bytes behind its opener for text.
+// notCall treats a complete call of n bytes after its opener as text.
 func (p *Parser) notCall(n int) {
 	text := p.rest[:n]
 	p.rest = p.rest[n:]
@@ -251,12 +253,13 @@ func (p *Parser) notCall(n int) {
 	}
 }
 
-// noCall takes what began like a call for text.
+// noCall treats text that began like a call as text.
 func (p *Parser) noCall() {
 	p.state = p.from
 	opener := p.opener.text
 	if opener == "" {
-		// the answer began like a call: its first character rules that out
+		// the answer began like a call; its first character now goes to the
+		// content, so it is not tried again
 		opener, p.rest = p.rest[:1], p.rest[1:]
 	}
 	kind := Content
@@ -275,15 +278,16 @@ func (p *Parser) offered(calls []Call) bool {
 	return !slices.ContainsFunc(calls, func(c Call) bool { _, ok := p.schemas[c.Name]; return !ok })
 }
 
-// heldCalls are whole calls inside reasoning that text opened. They count only
-// if the answer ends behind them, else they are mentions.
+// heldCalls are complete calls inside reasoning that were opened by plain text.
+// They count only if the answer ends after them. Otherwise the model only mentioned
+// them.
 type heldCalls struct {
-	text   string // text of the reasoning
-	closed bool   // the reasoning ended behind it
+	text   string // reasoning text of the calls
+	closed bool   // the reasoning ended after this text
 	calls  []Call
 }
 
-// heldStep decides about calls inside reasoning by what follows them.
+// heldStep decides by the following text whether calls inside reasoning count.
 func (p *Parser) heldStep(final bool) bool {
 	s := strings.TrimLeftFunc(p.rest, unicode.IsSpace)
 	switch {
@@ -326,7 +330,7 @@ func (p *Parser) heldStep(final bool) bool {
 	return true
 }
 
-// mentioned gives calls back that were only mentioned.
+// mentioned returns calls that were only mentioned to the reasoning text.
 func (p *Parser) mentioned() bool {
 	p.emit(Reasoning, p.held.text)
 	p.state = inReasoning
@@ -337,14 +341,14 @@ func (p *Parser) mentioned() bool {
 	return true
 }
 
-// salvage reads the whole calls of a JSON list that the answer's end broke off:
-// the last one, which is not whole, is nobody's content.
+// salvage reads the complete calls of a JSON list that the end of the answer
+// truncated. The last, incomplete call is dropped.
 func (p *Parser) salvage(s string) []Call {
 	if _, err := p.opener.read(&cursor{s: s, p: p}); !errors.Is(err, errMore) {
-		return nil // it is wrong, not short
+		return nil // the text is invalid, not incomplete
 	}
-	var open []byte        // what closes the brackets that are open
-	const most = len(`{[`) // most brackets around a whole call
+	var open []byte        // closing brackets for the open ones
+	const most = len(`{[`) // maximum number of brackets around a complete call
 	end, closers := 0, ""
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -356,7 +360,7 @@ func (p *Parser) salvage(s string) []Call {
 			}
 			i += n - 1
 		case c == '{' || c == '[':
-			open = append(open, c+2) // in ASCII ] and } are two behind
+			open = append(open, c+2) // in ASCII, ] and } are two after [ and {
 		case (c == '}' || c == ']') && len(open) > 0:
 			if open = open[:len(open)-1]; len(open) > 0 && len(open) <= most {
 				slices.Reverse(open)

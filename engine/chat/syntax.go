@@ -11,50 +11,50 @@ import (
 // declared in the file of its Syntax.
 type ParserKind string
 
-// Syntax is one way in which models write tool calls, for reading and for
-// grammars. Each has a file of its own, which registers it in init.
+// Syntax is a format in which models write tool calls. It is used for parsing and
+// for grammars. Each syntax is registered by the init function of its own file.
 type Syntax struct {
 	Kind   ParserKind
-	Detect []Sign // what gives it away in a template; nil: for templates that show none
+	Detect []Sign // signs in a template that identify the syntax; nil for syntaxes that no template shows
 	Marks  []mark // markers that open calls
-	// Bare looks at the start of an answer for a call that no marker opens, and
-	// Read reads it. nil: there is no such form.
+	// Bare looks at the start of an answer for a call without an opening marker,
+	// and Read reads that call. Both are nil if the syntax always uses markers.
 	Bare func(s string, final bool) verdict
 	Read reader
-	// Step takes over from the markers where a whole answer has a syntax of its
-	// own. nil: it has not.
+	// Step replaces the search for markers if the whole answer has a structure. It
+	// is nil for most syntaxes.
 	Step  func(p *Parser, final bool) bool
-	Drops []string  // markers in the content that mean nothing
-	Frame frame     // around the calls that a grammar writes
-	Text  textFrame // around text that a grammar writes in place of calls
-	// Call returns the body of the grammar's rule for a call of one function.
+	Drops []string  // markers that have no meaning in the content
+	Frame frame     // markers around the calls that a grammar writes
+	Text  textFrame // markers around text that a grammar allows instead of calls
+	// Call returns the rule body for a call of one function.
 	Call func(b *grammarBuilder, rule, name string, params *Dict) (string, error)
 }
 
-// Sign is words of a template, all of which show a syntax. Among the signs that
-// fit a template the lowest rank counts; ranks are unique.
+// Sign is a set of words that identify a syntax if a template contains all of them.
+// If several signs match, the lowest rank wins. Ranks are unique.
 type Sign struct {
 	Rank  int
 	Words []string
 }
 
-// frame is what stands around the calls of a syntax.
+// frame holds the markers around the calls of a syntax.
 type frame struct {
 	open, close string // around all calls
 	sep         string // between calls
 }
 
-// textFrame is what stands around an answer that is text.
+// textFrame holds the markers around an answer that is text.
 type textFrame struct {
 	open, close string
-	must        bool // both always stand there
+	must        bool // both markers are always present
 }
 
-// syntaxes are the registered ones.
+// syntaxes holds the registered syntaxes.
 var syntaxes = map[ParserKind]*Syntax{}
 
-// register adds a syntax. It panics on one that is incomplete, so that no call
-// is ever read or written in another syntax instead.
+// register adds a syntax. It panics if the syntax is incomplete, so that calls are
+// never read or written in another syntax by mistake.
 func register(s Syntax) {
 	switch {
 	case s.Kind == "" || syntaxes[s.Kind] != nil:
@@ -87,7 +87,7 @@ func syntaxOf(kind ParserKind) (*Syntax, error) {
 	return nil, fmt.Errorf("chat: no syntax %q of tool calls", string(kind))
 }
 
-// ParserKinds returns all syntaxes in the order of their names.
+// ParserKinds returns the names of all syntaxes, sorted.
 func ParserKinds() []ParserKind {
 	var out []ParserKind
 	for kind := range syntaxes {
@@ -97,7 +97,7 @@ func ParserKinds() []ParserKind {
 	return out
 }
 
-// ParserFor picks the syntax of tool calls that a template's text shows.
+// ParserFor picks the syntax of tool calls that a template's text indicates.
 func ParserFor(template string) ParserKind {
 	type found struct {
 		rank int
@@ -127,16 +127,16 @@ func containsAll(s string, words []string) bool {
 	return true
 }
 
-// view is what the parser of one answer looks for in the content.
+// view holds what a parser looks for in the content of one answer.
 type view struct {
 	marks    []mark
-	drops    []mark // those of marks without a meaning
-	thinking []mark // what may end reasoning: its closing tag and calls
+	drops    []mark // markers among marks that have no meaning
+	thinking []mark // markers that may end reasoning: its closing tag and calls
 	bare     func(s string, final bool) verdict
 	read     reader
 }
 
-// verdict is the answer to whether a text begins with a call.
+// verdict says whether a text begins with a call.
 type verdict uint8
 
 const (
@@ -145,7 +145,7 @@ const (
 	yes
 )
 
-// viewOf returns what a parser looks for. Without tools on offer that is
+// viewOf returns what a parser looks for. If no tools are offered, it looks for
 // reasoning only.
 func viewOf(s *Syntax, o ParserOptions, tools bool) view {
 	var v view
@@ -174,9 +174,9 @@ func viewOf(s *Syntax, o ParserOptions, tools bool) view {
 	return v
 }
 
-// opens is a marker of text that opens a call.
+// opens returns a plain-text marker that opens a call.
 func opens(tag string, read reader) mark { return mark{text: tag, read: read} }
 
-// token is a marker that is a control token of its models and opens a call:
-// inside reasoning, too, it is never a mention.
+// token returns a marker that is a control token and opens a call. Such a call
+// always counts, even inside reasoning.
 func token(tag string, read reader) mark { return mark{text: tag, read: read, control: true} }

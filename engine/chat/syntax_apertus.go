@@ -17,7 +17,8 @@ func init() {
 	})
 }
 
-// apertusCalls reads a list of objects whose one key is the function.
+// apertusCalls reads a list of objects. The only key of each object is the
+// function's name.
 func apertusCalls(c *cursor) ([]Call, error) {
 	c.space()
 	if err := c.lit("["); err != nil {

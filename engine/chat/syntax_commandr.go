@@ -24,8 +24,8 @@ func init() {
 	})
 }
 
-// actionFence reads Action: and a fence of JSON. Cohere's directly-answer is
-// no call.
+// actionFence reads Action: and a fenced JSON block. Cohere's directly-answer is
+// not a call.
 func actionFence(c *cursor) ([]Call, error) {
 	c.space()
 	if err := c.lit("```json"); err != nil {

@@ -27,7 +27,7 @@ func deepSeekCalls(c *cursor) ([]Call, error) {
 	return section(c, "<｜tool▁call▁begin｜>", "<｜tool▁calls▁end｜>", deepSeekCall)
 }
 
-// deepSeekCall reads function<sep>NAME, a fence of JSON, or NAME<sep>JSON.
+// deepSeekCall reads function<sep>NAME followed by fenced JSON, or NAME<sep>JSON.
 func deepSeekCall(c *cursor) ([]Call, error) {
 	name, err := c.until("<｜tool▁sep｜>")
 	if err != nil {

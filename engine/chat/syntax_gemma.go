@@ -22,8 +22,8 @@ func init() {
 	})
 }
 
-// gemmaBare tells whether an answer begins with a call in JSON or in Python's
-// notation in brackets.
+// gemmaBare reports whether an answer begins with a call in JSON or with a
+// bracketed call in Python's notation.
 func gemmaBare(s string, final bool) verdict {
 	if v := bareJSON("{[")(s, final); v != no {
 		return v

@@ -24,11 +24,11 @@ func init() {
 	})
 }
 
-// gemmaQuote stands around strings in Gemma 4's notation.
+// gemmaQuote encloses strings in Gemma 4's notation.
 const gemmaQuote = `<|"|>`
 
-// gemma4Call reads call:NAME{KEY:VALUE,…}<tool_call|>. A second brace around
-// the arguments and a missing last one are passed over.
+// gemma4Call reads call:NAME{KEY:VALUE,…}<tool_call|>. It tolerates a second brace
+// around the arguments and a missing last brace.
 func gemma4Call(c *cursor) ([]Call, error) {
 	c.space()
 	if err := c.lit("call:"); err != nil {
@@ -64,8 +64,8 @@ func gemma4Call(c *cursor) ([]Call, error) {
 	return []Call{call}, c.close("<tool_call|>")
 }
 
-// gemmaText reads a string that is not enclosed as it should be: in single
-// quotes, or bare where the schema of the parameter wants text.
+// gemmaText reads a string with wrong quotes: single quotes, or none if the schema
+// says that the parameter is text.
 func (c *cursor) gemmaText(text bool) (string, error) {
 	if rest, ok := strings.CutPrefix(c.rest(), "'"); ok {
 		n, m := strings.Index(rest, "'"), strings.Index(rest, gemmaQuote)
@@ -101,13 +101,13 @@ func (c *cursor) gemmaText(text bool) (string, error) {
 	return quote(word), nil
 }
 
-// gemmaType reports whether a parameter of the call takes text.
+// gemmaType reports whether a parameter of the call is text.
 func (c *cursor) gemmaType(key string) bool {
 	params := c.p.schemas[c.gemma]
 	return schemaTypes(params, field(lookup(params, "properties"), key), 0)["string"]
 }
 
-// gemmaValue reads a value of Gemma 4's notation and returns it as JSON.
+// gemmaValue reads a value in Gemma 4's notation and returns it as JSON.
 func (c *cursor) gemmaValue(depth int) (string, error) {
 	if depth > maxArgDepth {
 		return "", errBad
@@ -175,19 +175,20 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 	return c.word(",]}< \t\r\n")
 }
 
-// gemmaLeft are keywords that the rules of Gemma 4's values do not follow.
+// gemmaLeft are keywords that the rules for Gemma 4's values ignore.
 var gemmaLeft = append([]string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "prefixItems",
 	"allOf", "additionalProperties", "patternProperties", "minProperties", "maxProperties",
 }, textKeywords...)
 
-// maxGemmaRules bounds the rules of a grammar, whose schemas may refer to themselves.
+// maxGemmaRules limits the number of rules in a grammar, because schemas may refer
+// to themselves.
 const maxGemmaRules = 10_000
 
 // gemmaNumber is an integer in Gemma 4's notation.
 const gemmaNumber = `"-"? ("0" | [1-9] [0-9]{0,15})`
 
-// gemma4 returns the body of a call in Gemma 4's notation.
+// gemma4 returns the rule body for a call in Gemma 4's notation.
 func (b *grammarBuilder) gemma4(rule, name string, params *Dict) (string, error) {
 	if !b.gemma {
 		b.gemma = true
@@ -206,7 +207,7 @@ func (b *grammarBuilder) gemma4(rule, name string, params *Dict) (string, error)
 	return b.literal("<|tool_call>call:"+name) + " " + args + " " + b.literal("<tool_call|>"), err
 }
 
-// gemmaObject returns the body of an object with the properties of a schema.
+// gemmaObject returns the rule body for an object with the properties of a schema.
 func (b *grammarBuilder) gemmaObject(rule string, schema *Dict, depth int) (string, error) {
 	args, err := b.listed(rule, paramsOf(schema), ",", func(i int, p param) (string, error) {
 		v, err := b.gemmaValue(fmt.Sprintf("%s-%d", rule, i), p.schema, depth+1)
@@ -215,8 +216,8 @@ func (b *grammarBuilder) gemmaObject(rule string, schema *Dict, depth int) (stri
 	return strings.TrimSpace(`"{" ` + args + ` "}"`), err
 }
 
-// gemmaValue returns the rule for values of a schema in Gemma 4's notation.
-// Deeper than six levels any value will do.
+// gemmaValue returns the rule for values of a schema in Gemma 4's notation. Below
+// six levels, any value is allowed.
 func (b *grammarBuilder) gemmaValue(rule string, schema Value, depth int) (string, error) {
 	schema = deref(b.gemmaRoot, schema)
 	if l, ok := field(schema, "enum").(*List); ok {

@@ -21,7 +21,7 @@ func init() {
 	})
 }
 
-// gigaChatMarks open calls of both generations.
+// gigaChatMarks open calls in both GigaChat syntaxes.
 func gigaChatMarks() []mark {
 	return []mark{token("<|function_call|>", jsonCalls(gigaChatEnd)), token("function call<|role_sep|>", jsonCalls(gigaChatEnd))}
 }

@@ -24,7 +24,7 @@ func init() {
 func glmCall(c *cursor, tag string) ([]Call, error) {
 	n := strings.IndexByte(c.rest(), '<')
 	if n < 0 && len(strings.Fields(c.rest())) > 1 {
-		return nil, errBad // a name has no blanks
+		return nil, errBad // a name contains no spaces
 	}
 	if n < 0 {
 		return nil, c.end()
@@ -42,7 +42,7 @@ func glmCall(c *cursor, tag string) ([]Call, error) {
 			return nil, err
 		}
 		if n < 0 && c.final && strings.HasPrefix(tag, c.rest()) && len(args.buf)+len(c.rest()) > 0 {
-			c.i = len(c.s) // the tag was cut off
+			c.i = len(c.s) // the closing tag was truncated
 			break
 		}
 		if n < 0 {

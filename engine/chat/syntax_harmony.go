@@ -15,19 +15,19 @@ func init() {
 		Text:   textFrame{open: "<|channel|>final<|message|>", must: true},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 			call := b.wrapped(rule, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
-			return call + "?", nil // the token ends the answer
+			return call + "?", nil // that token ends the answer
 		},
 	})
 }
 
-// harmonyState is where a parser stands in a harmony answer: a row of
-// messages, each a header (role, channel, recipient), <|message|>, a body and
-// an end. The channel says what a body is.
+// harmonyState is the parser's position in a harmony answer. The answer is a
+// sequence of messages, each with a header (role, channel, recipient), <|message|>,
+// a body and an end. The channel decides the kind of the body.
 type harmonyState struct {
 	mode    harmonyMode
-	kind    DeltaKind // kind of the body; CallArgs for a call
-	name    string    // name of the function called
-	scanned int       // bytes of a call's body that hold no marker
+	kind    DeltaKind // kind of the body, CallArgs for a call
+	name    string    // name of the called function
+	scanned int       // number of body bytes already searched for markers
 }
 
 type harmonyMode uint8
@@ -38,7 +38,7 @@ const (
 	inBody
 )
 
-// maxHeader bounds a header; longer ones are text.
+// maxHeader limits the length of a header. A longer one is text.
 const maxHeader = 512
 
 var (
@@ -59,7 +59,7 @@ func (p *Parser) harmonyStep(final bool) bool {
 	return p.harmonyBody(final)
 }
 
-// harmonyStart decides whether a header follows; text without one is content.
+// harmonyStart decides whether a header follows. Text without a header is content.
 func (p *Parser) harmonyStart(final bool) bool {
 	if p.rest == "" {
 		return false
@@ -81,13 +81,13 @@ func (p *Parser) harmonyHeader(final bool) bool {
 	i := strings.Index(p.rest[:min(len(p.rest), maxHeader+len("<|message|>"))], "<|message|>")
 	if i < 0 && len(p.rest) <= maxHeader {
 		if final {
-			p.rest = "" // cut off before there was anything to say
+			p.rest = "" // the answer ended before the first message
 		}
 		return false
 	}
 	if i < 0 || i > maxHeader {
 		p.harmonyOpen(Content)
-		p.emitUpTo(Content, 1) // it began like a header but is not one
+		p.emitUpTo(Content, 1) // the text began like a header but is not one
 		return true
 	}
 	header := p.rest[:i]
@@ -110,8 +110,9 @@ func (p *Parser) harmonyHeader(final bool) bool {
 	return true
 }
 
-// recipient is the function that a message goes to, empty for none. Blanks in its
-// name are a slip where a function on offer has that name without them.
+// recipient returns the function that a message is addressed to, or "" if there is
+// none. Spaces in the name are ignored if a function with the name without spaces
+// is on offer.
 func (p *Parser) recipient(to string) string {
 	to, _, _ = strings.Cut(to, "<|")
 	words := strings.Fields(to)
@@ -134,7 +135,8 @@ func (p *Parser) recipient(to string) string {
 	return ""
 }
 
-// harmonyOpen begins a body; a second one of its kind stands apart.
+// harmonyOpen begins a body. A second body of the same kind is separated from the
+// first.
 func (p *Parser) harmonyOpen(kind DeltaKind) {
 	if p.started || p.thought || p.calls > 0 || p.harmony.kind == Reasoning {
 		p.dropSpaces()
@@ -160,7 +162,7 @@ func (p *Parser) harmonyBody(final bool) bool {
 	return true
 }
 
-// harmonyEnd leaves a body at the marker that ends it.
+// harmonyEnd finishes a body at its closing marker.
 func (p *Parser) harmonyEnd(m *mark) {
 	p.harmony.mode = beforeHeader
 	if m.text != "<|start|>" && m.text != "<|channel|>" {
@@ -168,7 +170,7 @@ func (p *Parser) harmonyEnd(m *mark) {
 	}
 }
 
-// harmonyCall reads a call's arguments; they end with their message.
+// harmonyCall reads a call's arguments, which end with their message.
 func (p *Parser) harmonyCall(final bool) bool {
 	i, m := firstMark(p.rest[p.harmony.scanned:], harmonyEnds)
 	i += p.harmony.scanned

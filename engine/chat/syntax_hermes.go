@@ -17,7 +17,7 @@ func init() {
 	})
 }
 
-// tagCall reads what stands in <tool_call>: JSON, Qwen's XML or GLM's pairs of
+// tagCall reads the content of <tool_call>: JSON, Qwen's XML, or GLM's pairs of
 // keys and values.
 func tagCall(tag string) reader {
 	return func(c *cursor) ([]Call, error) {

@@ -23,8 +23,8 @@ func kimiCalls(c *cursor) ([]Call, error) {
 	return section(c, "<|tool_call_begin|>", "<|tool_calls_section_end|>", kimiCall)
 }
 
-// kimiCall reads functions.NAME:NUMBER and the arguments; the whole of the
-// first is the call's id.
+// kimiCall reads functions.NAME:NUMBER and the arguments. The text
+// functions.NAME:NUMBER is the call's id.
 func kimiCall(c *cursor) ([]Call, error) {
 	id, err := c.until("<|tool_call_argument_begin|>")
 	if err != nil {

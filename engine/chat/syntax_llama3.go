@@ -40,7 +40,7 @@ func pythonTag(c *cursor) ([]Call, error) {
 		return readJSON(c)
 	}
 	if !c.final {
-		return nil, errMore // the code ends with the answer
+		return nil, errMore // the code ends only with the answer
 	}
 	whole := c.rest()
 	inner := &cursor{s: whole, final: true, p: c.p}
@@ -60,7 +60,7 @@ func pythonTag(c *cursor) ([]Call, error) {
 	return nil, errBad
 }
 
-// codeParameter is the name of a Python tool's one parameter.
+// codeParameter returns the name of the only parameter of a Python tool.
 func codeParameter(params *Dict) string {
 	if props, ok := lookup(params, "properties").(*Dict); ok {
 		for name := range props.All() {

@@ -49,8 +49,8 @@ func mistralCall(c *cursor) ([]Call, error) {
 	return []Call{call}, c.extraBraces()
 }
 
-// extraBraces reads closing braces too many, behind which the answer or the next
-// call follows.
+// extraBraces skips surplus closing braces if the end of the answer or another call
+// follows them.
 func (c *cursor) extraBraces() error {
 	s := strings.TrimLeft(c.rest(), "} \t\r\n")
 	const next = "[TOOL_CALLS]"

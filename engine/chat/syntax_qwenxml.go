@@ -38,7 +38,7 @@ func functionXML(tag string) reader {
 		for {
 			c.space()
 			if n := len(args.buf); n > 0 && tag != "" && strings.HasPrefix(c.rest(), tag) {
-				break // the function's own tag is missing
+				break // the function's own closing tag is missing
 			}
 			n, err := c.oneOf("<parameter=", "</function>")
 			if err != nil {
@@ -70,9 +70,9 @@ func functionXML(tag string) reader {
 	}
 }
 
-// parameter reads a value and its closing tag. A tag inside the value, in front
-// of which no parameter and no call ends, is text. Where the tag is missing, the
-// next parameter of the function ends the value.
+// parameter reads a value and its closing tag. A closing tag is part of the value
+// if neither a parameter nor the end of the call follows it. If the closing tag is
+// missing, the function's next parameter ends the value.
 func (c *cursor) parameter(function, tag string) (string, error) {
 	const end = "</parameter>"
 	s := c.rest()
@@ -102,8 +102,8 @@ func (c *cursor) parameter(function, tag string) (string, error) {
 	}
 }
 
-// nextParameter is where a parameter of the function begins on a line of its
-// own, -1 for nowhere.
+// nextParameter returns the offset of the function's next parameter that starts a
+// line, or -1.
 func nextParameter(s string, props *Dict) int {
 	const open = "\n<parameter="
 	for at := 0; ; {
@@ -119,7 +119,8 @@ func nextParameter(s string, props *Dict) int {
 	}
 }
 
-// follow reports whether s begins with one of the tags, or may if it continues.
+// follow reports whether s begins with one of the tags, or may do so once more text
+// arrives.
 func follow(s string, tags ...string) (yes, more bool) {
 	for _, tag := range tags {
 		if tag == "" {

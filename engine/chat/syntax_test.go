@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEverySyntaxHasAFile holds the files of syntaxes to the registry: one
-// literal each, and nowhere else the name of a kind decides.
+// TestEverySyntaxHasAFile checks that every syntax has one file with one literal,
+// and that no other code branches on the name of a syntax.
 func TestEverySyntaxHasAFile(t *testing.T) {
 	files, err := filepath.Glob("syntax_*.go")
 	if err != nil {
@@ -42,8 +42,8 @@ func TestEverySyntaxHasAFile(t *testing.T) {
 	}
 }
 
-// TestIncompleteSyntax checks that a syntax with a part missing, or with the
-// name or rank of another one, is refused and never read as something else.
+// TestIncompleteSyntax checks that registering a syntax fails if a part is missing
+// or its name or rank is taken.
 func TestIncompleteSyntax(t *testing.T) {
 	refused := func(name string, f func()) {
 		t.Helper()

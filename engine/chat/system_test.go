@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// A system message behind other turns stands at its place in the prompt of every
-// vendor's template, and what is in front of it does not change when the
-// conversation continues.
+// Every vendor's template prints a system message after other turns at its place.
+// The prompt before that message does not change when the conversation continues.
 func TestLateSystem(t *testing.T) {
 	const head, first, late, answer, second = "Xq7head", "Xq7first", "Xq7late", "Xq7answer", "Xq7second"
 	say := func(turns ...string) *List {
@@ -24,7 +23,7 @@ func TestLateSystem(t *testing.T) {
 		return list(t, string(raw))
 	}
 	for name, source := range vendors(t) {
-		if name == "fireworks-ai-llama-3-firefunction-v2" { // needs a variable functions
+		if name == "fireworks-ai-llama-3-firefunction-v2" { // requires a variable named functions
 			continue
 		}
 		tm, err := New(source, Options{BOS: "<BOS>", EOS: "<EOS>"})
@@ -60,7 +59,7 @@ func TestLateSystem(t *testing.T) {
 			t.Errorf("%s: the beginning changed as the conversation continued:\n%q\n%q", name, short, long)
 		}
 		both := render("system", head, "user", first, "assistant", answer, "system", late, "user", second)
-		if name == "mistralai-Mistral-Nemo-Instruct-2407" { // prints the first message in the last turn
+		if name == "mistralai-Mistral-Nemo-Instruct-2407" { // prints the first message inside the last turn
 			ordered(both, first, answer, late, second)
 		} else {
 			ordered(both, head, first, answer, late, second)

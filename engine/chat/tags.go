@@ -2,10 +2,12 @@ package chat
 
 import "strings"
 
-// Tags enclose reasoning in an answer. The zero value: the model marks none.
+// Tags enclose reasoning in an answer. They are empty if the model does not mark
+// reasoning.
 type Tags struct{ Open, Close string }
 
-// allTags are the tags that models use. For gpt-oss the channels decide.
+// allTags are the tags that models use. gpt-oss is not listed because it uses
+// channels.
 var allTags = []Tags{
 	{"<seed:think>", "</seed:think>"},
 	{"<mm:think>", "</mm:think>"},
@@ -17,7 +19,7 @@ var allTags = []Tags{
 	{"Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"},
 }
 
-// TagsFor picks the reasoning tags that a template's text shows.
+// TagsFor picks the reasoning tags that a template's text indicates.
 func TagsFor(template string) Tags {
 	for _, t := range allTags {
 		if strings.Contains(template, strings.TrimSpace(t.Open)) && strings.Contains(template, t.Close) {

@@ -20,43 +20,43 @@ type (
 	Piece = jinja.Piece
 )
 
-// Decode reads a JSON document that a person or program sent: its strings are
-// marked as typed, the order of its keys is kept.
+// Decode reads a JSON document from a client. Its strings are marked as typed, and
+// the order of its keys is kept.
 func Decode(data []byte) (Value, error) { return jinja.DecodeJSON(data, true) }
 
-// Options say what is known of the model besides its template.
+// Options describe the model in addition to its template.
 type Options struct {
-	ToolUse  string            // template for requests with tools, if the model has a second one
-	Family   string            // the format that models of the architecture were trained on; empty: many, or unknown
-	Name     string            // the model's name; tells instruction-tuned models from base models
+	ToolUse  string            // template for requests with tools, if the model has a separate one
+	Family   string            // format on which models of the architecture were trained; empty if there are several or it is unknown
+	Name     string            // the model's name, which distinguishes instruction-tuned models from base models
 	BOS, EOS string            // texts of the special tokens
-	HasToken func(string) bool // whether the vocabulary has a token; nil: not known
+	HasToken func(string) bool // reports whether the vocabulary has a token; nil if unknown
 	Limits   jinja.Limits      // limits of each rendering
 }
 
-// Template is a model's chat template with what was found out about it.
-// It may render several conversations at once.
+// Template is a model's chat template with its detected abilities. It is safe for
+// concurrent rendering.
 type Template struct {
 	source      string
 	main, tools *form
 	o           Options
 	notices     []string
-	end         string // end of a turn, for models that must spell it out
+	end         string // text at the end of a turn, for models that must write it out
 }
 
-// form is one parsed template with its abilities.
+// form is a parsed template with its abilities.
 type form struct {
 	source  string
 	tmpl    *jinja.Template
-	noTools Value // the variable tools without tools; nil: not set
+	noTools Value // value of the variable tools when there are no tools; nil leaves it unset
 	caps    Caps
 	kind    ParserKind
 	tags    Tags
 }
 
-// New parses a chat template and finds out what it supports. An empty source
-// stands for a model without one: it gets its family's format if it is tuned
-// for instructions, else ChatML, and a notice says so.
+// New parses a chat template and detects what it supports. An empty source means
+// that the model has no template. It then gets its family's format if it is tuned
+// for instructions, otherwise ChatML, and a notice says so.
 func New(source string, o Options) (*Template, error) {
 	t := &Template{source: source, o: o}
 	family := builtinOf(source)
@@ -94,13 +94,13 @@ func newForm(source string, o Options) (*form, error) {
 // Source returns the template's text.
 func (t *Template) Source() string { return t.source }
 
-// Hash is the SHA-256 of the template's text in hexadecimal digits.
+// Hash returns the SHA-256 of the template's text in hexadecimal digits.
 func (t *Template) Hash() string {
 	sum := sha256.Sum256([]byte(t.source))
 	return hex.EncodeToString(sum[:])
 }
 
-// Notices says what a person should know about the template.
+// Notices lists what the user should know about the template.
 func (t *Template) Notices() []string { return t.notices }
 
 // Caps returns what the template supports.
@@ -108,11 +108,11 @@ func (t *Template) Caps() Caps { return t.main.caps }
 
 // Input is a conversation.
 type Input struct {
-	Messages            *List // in OpenAI's form; unknown fields reach the template
-	Tools               *List // in OpenAI's form; nil or empty: none
-	AddGenerationPrompt bool  // open the assistant's turn
+	Messages            *List // messages in OpenAI's form; unknown fields are passed to the template
+	Tools               *List // tools in OpenAI's form; nil or empty for none
+	AddGenerationPrompt bool  // open an assistant turn at the end
 	Continue            bool  // the model continues the last message; excludes AddGenerationPrompt
-	Thinking            *bool // whether the model thinks first, where it has the choice
+	Thinking            *bool // whether the model thinks first, if the template has a switch
 	Kwargs              *Dict // further template variables
 	Now                 time.Time
 }
@@ -121,16 +121,16 @@ type Input struct {
 type Prompt struct {
 	Pieces  []Piece
 	Images  []string   // URLs of pictures, in the order of their markers
-	Notices []string   // what was changed to fit the template
-	Kind    ParserKind // how the model writes tool calls
-	Tags    Tags       // how it marks reasoning
+	Notices []string   // changes made to fit the template
+	Kind    ParserKind // syntax of the model's tool calls
+	Tags    Tags       // tags around the model's reasoning
 	Open    bool       // the prompt ends inside reasoning
 	BOS     bool       // the text begins with the BOS token
-	End     string     // text that ends the answer, where the vocabulary has no token for it; may be empty
-	Shut    bool       // the model must not think, and the template has no say in it
-	Form    bool       // the answer's text is a JSON document, in which no tag counts
+	End     string     // text that ends the answer if the vocabulary has no token for it; may be empty
+	Shut    bool       // the model must not think, but the template has no switch for it
+	Form    bool       // the answer's text is a JSON document, in which tags are not recognised
 	tools   *List
-	inlined bool // the tools were described in words
+	inlined bool // the tools were described in text
 }
 
 // HasTools reports whether functions are on offer.
@@ -139,26 +139,26 @@ func (p *Prompt) HasTools() bool { return p.tools != nil && p.tools.Len() > 0 }
 // Text returns the whole prompt.
 func (p *Prompt) Text() string { return jinja.Text(p.Pieces) }
 
-// ReasoningEnd is the text that ends the reasoning of an answer and begins
-// what follows it, empty where the model does not mark reasoning.
+// ReasoningEnd returns the text between an answer's reasoning and the text that
+// follows, or "" if the model does not mark reasoning.
 func (p *Prompt) ReasoningEnd() string {
 	switch {
 	case p.Kind == Harmony && p.HasTools():
 		return "<|end|><|start|>assistant" // the next message may be a call
 	case p.Kind == Harmony:
 		return "<|end|><|start|>assistant<|channel|>final<|message|>"
-	case p.Tags.Close == "</think>": // as in the block that templates write for no reasoning
+	case p.Tags.Close == "</think>": // same as in the empty reasoning block that templates write
 		return "\n</think>\n\n"
 	}
 	return p.Tags.Close
 }
 
-// Render renders a conversation for generation. Messages are checked, content
-// is brought into the form that the template takes, and where it cannot take
-// something (a system message, tools, two turns of one role) that is put into
-// other words and noted. Errors: *InputError for a conversation that is wrong
-// in itself, the template's own refusal (*jinja.RaiseError), *jinja.Error, or
-// the context's.
+// Render renders a conversation for generation. It checks messages and converts
+// content to the form that the template takes. If the template does not support
+// something (a system message, tools, two turns of one role), Render rewrites it
+// and adds a notice. Errors are an *InputError for an invalid conversation, a
+// *jinja.RaiseError if the template refuses it, a *jinja.Error, or the context's
+// error.
 func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	f := t.main
 	if hasTools(in) {
@@ -201,15 +201,15 @@ func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	}
 }
 
-// retryable reports whether an error may be due to the form of the messages.
+// retryable reports whether another form of the messages may avoid the error.
 func retryable(err error) bool {
 	var raise *jinja.RaiseError
 	return errors.As(err, &raise) || errors.Is(err, jinja.ErrType) ||
 		errors.Is(err, jinja.ErrUndefined) || errors.Is(err, jinja.ErrRuntime)
 }
 
-// Exact renders variables as they are: nothing is checked, changed or added.
-// Roles are trusted, all other strings as the values say.
+// Exact renders variables without checks, changes or additions. Roles are trusted,
+// and all other strings have the trust that their values record.
 func (t *Template) Exact(ctx context.Context, vars *Dict, now time.Time) ([]Piece, error) {
 	f := t.main
 	if l, ok := lookup(vars, "tools").(*List); ok && l.Len() > 0 {
@@ -230,7 +230,8 @@ func (t *Template) Exact(ctx context.Context, vars *Dict, now time.Time) ([]Piec
 	return f.tmpl.Render(ctx, vars, jinja.Options{Now: now})
 }
 
-// variables returns what the template sees, in the order of transformers.
+// variables returns the template's variables in the order in which transformers
+// passes them.
 func (f *form) variables(o Options, in Input, messages, tools *List) *Dict {
 	vars := jinja.NewDict()
 	vars.Set("messages", messages)
@@ -270,7 +271,7 @@ func (f *form) render(ctx context.Context, o Options, in Input, c *conversation)
 	return f.tmpl.Render(ctx, f.variables(o, in, c.list(), c.tools), jinja.Options{Now: in.Now})
 }
 
-// finish cuts a continued message's end off and looks at where the prompt ends.
+// finish removes the end of a continued message and inspects how the prompt ends.
 func (f *form) finish(o Options, in Input, c *conversation, pieces []Piece) (*Prompt, error) {
 	if in.Continue {
 		var err error
@@ -291,24 +292,25 @@ func (f *form) finish(o Options, in Input, c *conversation, pieces []Piece) (*Pr
 	return p, nil
 }
 
-// thinking settles what the template cannot: a model that is not to think and
-// whose template has no switch for it.
+// thinking handles a model that must not think if its template has no switch for
+// it.
 func (f *form) thinking(in Input, p *Prompt) {
 	marked := p.Tags != Tags{} || p.Kind == Harmony
 	if in.Thinking == nil || *in.Thinking || !marked || f.caps.Thinking && !p.Open {
 		return
 	}
 	p.Shut = true
-	p.Notices = append(p.Notices, "the template has no switch for thinking; it is ended as soon as it begins")
+	p.Notices = append(p.Notices, "the template has no switch for thinking; thinking is ended as soon as it begins")
 }
 
-// effort is the reasoning effort among template variables, empty for none.
+// effort returns the reasoning effort among the template variables, or "" if it is
+// not set.
 func effort(kwargs *Dict) string {
 	s, _ := text(lookup(kwargs, "reasoning_effort"))
 	return s
 }
 
-// cutAfter cuts pieces off behind the last occurrence of a text.
+// cutAfter removes everything after the last occurrence of a text.
 func cutAfter(pieces []Piece, content string) ([]Piece, error) {
 	content = strings.TrimSpace(content)
 	text := jinja.Text(pieces)
@@ -343,7 +345,7 @@ func lookup(d *Dict, key string) Value {
 	return v
 }
 
-// text returns a string's text; ok is false for other values.
+// text returns a string's text. ok is false for other values.
 func text(v Value) (string, bool) {
 	s, ok := v.(*jinja.Str)
 	if !ok {

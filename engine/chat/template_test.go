@@ -25,7 +25,7 @@ func list(t testing.TB, s string) *List {
 	return decode(t, s).(*List)
 }
 
-// show writes a prompt with what was typed in brackets.
+// show writes a prompt with typed text in brackets.
 func show(pieces []Piece) string {
 	var b strings.Builder
 	for _, p := range pieces {
@@ -48,14 +48,15 @@ func newTemplate(t testing.TB, source string) *Template {
 }
 
 const (
-	// rolesAlternate is a template that takes strings only, and alternating roles.
+	// rolesAlternate is a template that takes only strings and requires alternating
+	// roles.
 	rolesAlternate = `{%- for m in messages -%}
 {%- if (m.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('turns must alternate') }}{%- endif -%}
 {{- '[' + m.role + ']' + m.content -}}
 {%- endfor -%}`
-	// partsOnly is one that wants content in parts.
+	// partsOnly is a template that requires content in parts.
 	partsOnly = `{%- for m in messages -%}{{ '[' + m.role + ']' }}{%- for p in m.content if p.type == 'text' -%}{{ p.text }}{%- endfor -%}{%- endfor -%}`
-	// hermesLike prints tools and calls, one call a turn.
+	// hermesLike is a template that prints tools and calls, one call per turn.
 	hermesLike = `{%- if tools %}{{ 'TOOLS ' + tools|tojson + '\n' }}{% endif -%}
 {%- for m in messages -%}
 {{- '<|' + m.role + '|>' + (m.content or '') -}}
@@ -77,7 +78,7 @@ func TestRender(t *testing.T) {
 		{"strings become parts", partsOnly, `[{"role": "user", "content": "a"}]`, "", "[user]⟦a⟧", ""},
 		{"parts stay parts", partsOnly, `[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "input_text", "text": "b"}]}]`, "", "[user]⟦ab⟧", ""},
 		{"a developer is a system", "", `[{"role": "developer", "content": "d"}]`, "", "<|im_start|>developer\n⟦d⟧<|im_end|>\n", ""},
-		{"system goes to the user", rolesAlternate, `[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]`, "", "[user]⟦s⟧\n\n⟦u⟧", "no system message"},
+		{"system goes to the user", rolesAlternate, `[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]`, "", "[user]⟦s⟧\n\n⟦u⟧", "does not accept this system message"},
 		{"turns are joined", rolesAlternate, `[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]`, "", "[user]⟦a⟧\n\n⟦b⟧", "joined"},
 		{
 			"tools in words", rolesAlternate, `[{"role": "user", "content": "u"}]`, `[{"type": "function", "function": {"name": "f"}}]`,
@@ -93,7 +94,7 @@ func TestRender(t *testing.T) {
 		},
 		{
 			"calls one by one", hermesLike, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": "c", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {}}}, {"id": "2", "function": {"name": "g", "arguments": ""}}]}, {"role": "tool", "tool_call_id": "2", "content": "r2"}, {"role": "tool", "tool_call_id": "1", "content": "r1"}]`, "",
-			"<|user|>⟦u⟧<|assistant|>⟦c⟧<tool_call>{\"name\": \"⟦f⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r1⟧<|assistant|><tool_call>{\"name\": \"⟦g⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r2⟧", "one after the other",
+			"<|user|>⟦u⟧<|assistant|>⟦c⟧<tool_call>{\"name\": \"⟦f⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r1⟧<|assistant|><tool_call>{\"name\": \"⟦g⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r2⟧", "one call per turn",
 		},
 		{"unknown fields reach the template", `{{ messages[0].mood }}{{ messages[0].content }}`, `[{"role": "user", "content": "", "mood": "good"}]`, "", "⟦good⟧", ""},
 	} {
@@ -152,7 +153,8 @@ func TestInputErrors(t *testing.T) {
 	}
 }
 
-// TestRefusal checks that a refusal that no other form helps against is passed on.
+// TestRefusal checks that a refusal is returned if no other form of the
+// conversation avoids it.
 func TestRefusal(t *testing.T) {
 	tm := newTemplate(t, `{{ raise_exception('I take nothing') }}`)
 	_, err := tm.Render(context.Background(), Input{Messages: list(t, `[{"role": "user", "content": "a"}]`)})
@@ -194,7 +196,7 @@ func TestThinkingAndContinue(t *testing.T) {
 	if _, err := tm.Render(context.Background(), in); err == nil {
 		t.Error("a user's message was continued")
 	}
-	// a tag that a person typed opens nothing
+	// a tag that a person typed does not open reasoning
 	in = Input{Messages: list(t, `[{"role": "user", "content": "<think>"}]`)}
 	if p, err := tm.Render(context.Background(), in); err != nil || p.Open {
 		t.Errorf("open %v, %v", p.Open, err)
@@ -283,8 +285,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// A template that only works is cut short in each of the probes that find out
-// what it supports, and answers within its own limits.
+// A template that loops for long is stopped early in each probe of its abilities.
+// When it answers a request, its normal limits apply.
 func TestProbesAreShort(t *testing.T) {
 	tm, err := New("{% for i in range(3) %}{% for j in range(100000) %}{% endfor %}{% endfor %}{{ messages[0].content }}", Options{})
 	if err != nil {

@@ -29,9 +29,9 @@ func callTexts(t *testing.T, kind ParserKind, tools *List) []string {
 	return out
 }
 
-// TestCallsInsideReasoning puts calls in front of the end of thinking, in every
-// syntax and behind every vendor's prompt: they are calls, unless the reasoning
-// continues or an answer follows, and then nothing is lost.
+// TestCallsInsideReasoning writes calls before the end of reasoning, in every
+// syntax and after every vendor's prompt. They count as calls unless the reasoning
+// continues or an answer follows. In those cases no text is lost.
 func TestCallsInsideReasoning(t *testing.T) {
 	tools := list(t, `[{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
 		"properties": {"city": {"enum": ["Rome", "Bari"]}, "days": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["city", "days"], "additionalProperties": false}}}]`)
@@ -58,7 +58,7 @@ func TestCallsInsideReasoning(t *testing.T) {
 		t.Helper()
 		for _, call := range callTexts(t, o.Kind, tools) {
 			if o.Kind == Llama3 || o.Kind == Generic || o.Kind == Gemma {
-				continue // opened by no marker
+				continue // no marker opens this call
 			}
 			start := "Let me look.\n"
 			if !o.Open {
@@ -104,7 +104,7 @@ func TestCallsInsideReasoning(t *testing.T) {
 	}
 }
 
-// thinkers are the parsers' options of vendors' templates that mark reasoning.
+// thinkers are the parser options of vendors' templates that mark reasoning.
 func thinkers(t *testing.T, tools *List) map[string]ParserOptions {
 	t.Helper()
 	out := map[string]ParserOptions{}
@@ -127,8 +127,8 @@ func thinkers(t *testing.T, tools *List) map[string]ParserOptions {
 	return out
 }
 
-// TestStrayTags drops tags of reasoning that open or close nothing, and keeps
-// those that are talked about.
+// TestStrayTags checks that reasoning tags without a counterpart are dropped and
+// that mentioned tags are kept.
 func TestStrayTags(t *testing.T) {
 	channel, command := Tags{"<|channel>thought", "<channel|>"}, Tags{"<|START_THINKING|>", "<|END_THINKING|>"}
 	rnd := rand.New(rand.NewPCG(9, 9))
@@ -171,8 +171,9 @@ func TestStrayTags(t *testing.T) {
 	}
 }
 
-// TestForms passes a document on as it is, tags and calls in its strings among
-// it, behind reasoning or not, and still reads a call in its place.
+// TestForms checks that a document is passed on unchanged, including tags and calls
+// in its strings, with and without reasoning before it, and that a call instead of
+// the document is still read.
 func TestForms(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(10, 10))
 	const doc = `{"a": "<think>x</think> <tool_call>\n<function=now></function></tool_call> [TOOL_CALLS]now[ARGS]{} <channel|>"}`
@@ -217,14 +218,15 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestCutOff ends answers anywhere inside their calls: nothing of a call stands
-// in the content beside whole ones, and no piece of a closing tag anywhere.
+// TestCutOff ends answers at every position inside their calls. The content then
+// contains no part of a call beside complete calls, and never a part of a closing
+// tag.
 func TestCutOff(t *testing.T) {
 	tools := testTools(t)
 	for _, c := range []struct {
 		kind ParserKind
 		text string
-		most int // calls
+		most int // maximum number of calls
 	}{
 		{Hermes, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n", 2},
 		{QwenXML, "<tool_call>\n<function=now>\n</function>\n</tool_call>\n", 2},
@@ -246,13 +248,14 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestEffort asks every template that marks reasoning for an effort: any one opens
-// the way to thinking, and none closes it, or the prompt says that it cannot.
+// TestEffort requests reasoning efforts from every template that marks reasoning.
+// The efforts low to high leave reasoning open. The effort none closes it, or a
+// notice says that the template has no switch.
 func TestEffort(t *testing.T) {
 	tools := describedTools(t)
 	noticed := map[string]bool{}
 	for name, source := range vendors(t) {
-		if name == "fireworks-ai-llama-3-firefunction-v2" { // needs a variable functions
+		if name == "fireworks-ai-llama-3-firefunction-v2" { // requires a variable named functions
 			continue
 		}
 		tm, err := New(source, Options{BOS: "<BOS>", EOS: "<EOS>"})

@@ -33,8 +33,8 @@ func vendors(t *testing.T) map[string]string {
 	return out
 }
 
-// kindsOf are the syntaxes of the vendors' templates. Those not listed show
-// none that we know.
+// kindsOf lists the syntax of each vendor's template. Templates that are not listed
+// show no known syntax.
 var kindsOf = map[string]ParserKind{
 	"Apertus-8B-Instruct":                           Apertus,
 	"Apriel-1.6-15b-Thinker-fixed":                  TagList,
@@ -102,14 +102,14 @@ func TestParserFor(t *testing.T) {
 	}
 }
 
-// oneCall lists templates that print at most one call of a turn.
+// oneCall lists templates that print at most one call per turn.
 var oneCall = map[string]bool{
 	"openai-gpt-oss-120b": true, "meta-llama-Llama-3.1-8B-Instruct": true, "meta-llama-Llama-3.2-3B-Instruct": true,
 	"meta-llama-Llama-3.3-70B-Instruct": true, "GigaChat3-10B-A1.8B": true, "GigaChat3.1-10B-A1.8B": true,
 }
 
-// unread lists templates of known syntax whose own rendering of a call cannot
-// be the model's answer to the prompt they make, and says why.
+// unread lists templates of a known syntax whose rendered calls cannot be parsed as
+// an answer to their own prompt, with the reason.
 var unread = map[string]string{
 	"CohereForAI-c4ai-command-r-plus-tool_use": "needs fields that OpenAI's tools do not have",
 	"fireworks-ai-llama-3-firefunction-v2":     "needs a variable functions",
@@ -134,8 +134,8 @@ func describedTools(t *testing.T) *List {
 	return v.(*List)
 }
 
-// TestVendorRoundTrip lets every template print a turn of the assistant with
-// tool calls, and parses what it printed: content and calls come back.
+// TestVendorRoundTrip renders an assistant turn with tool calls with every template
+// and parses the output. The content and calls must be the same.
 func TestVendorRoundTrip(t *testing.T) {
 	type call struct {
 		Name string
@@ -186,14 +186,14 @@ func TestVendorRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// the answer is what stands behind what both have in common
+			// the answer is the text after the common prefix of both prompts
 			a, b := prompt.Text(), full.Text()
 			n := 0
 			for n < min(len(a), len(b)) && a[n] == b[n] {
 				n++
 			}
 			if i := strings.LastIndexAny(b[:n], "<["); n < len(a) && i >= 0 && !strings.ContainsAny(b[i:n], ">] \n") {
-				n = i // not in the middle of a marker
+				n = i // do not split a marker
 			}
 			parser := NewParser(ParserOptions{Kind: prompt.Kind, Tags: prompt.Tags, Open: prompt.Open && n == len(a), Tools: in.Tools})
 			var got []call
@@ -259,9 +259,8 @@ func TestVendorGolden(t *testing.T) {
 	}
 }
 
-// TestVendorsTakeEverything renders hard conversations with every template:
-// none refuses them, everything that was said is in the prompt, and nothing
-// that was typed is trusted.
+// TestVendorsTakeEverything renders difficult conversations with every template. No
+// template refuses them, every text is in the prompt, and no typed text is trusted.
 func TestVendorsTakeEverything(t *testing.T) {
 	conversations := map[string]string{
 		"system":   `[{"role": "system", "content": "SYS-1"}, {"role": "user", "content": "USR-1"}]`,
@@ -274,7 +273,7 @@ func TestVendorsTakeEverything(t *testing.T) {
 	words := []string{"SYS-1", "USR-1", "USR-2", "ANS-1"}
 	for name, source := range vendors(t) {
 		if name == "fireworks-ai-llama-3-firefunction-v2" {
-			continue // wants a variable of its own
+			continue // requires a variable of its own
 		}
 		tm, err := New(source, Options{BOS: "<BOS>", EOS: "<EOS>"})
 		if err != nil {

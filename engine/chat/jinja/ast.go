@@ -11,7 +11,7 @@ type stmt interface {
 	at() int // line
 }
 
-// flow says how a statement ended.
+// flow reports how a statement ended.
 type flow uint8
 
 const (
@@ -43,7 +43,7 @@ type (
 		fn   expr
 		args callArgs
 	}
-	filterExpr struct { // obj is nil in a filter block: the block's text
+	filterExpr struct { // obj is nil in a filter block, which filters the block's text
 		obj  expr
 		name string
 		args callArgs
@@ -83,11 +83,11 @@ type callArgs struct {
 	dynNamed expr // **kwargs
 }
 
-// target is what an assignment writes to: a name, a namespace's attribute,
-// or a tuple of targets.
+// target is the left side of an assignment: a name, a namespace's attribute, or a
+// tuple of targets.
 type target struct {
 	name, attr string
-	tuple      []target // set: name and attr are empty
+	tuple      []target // if set, name and attr are empty
 }
 
 // Statements.
@@ -133,7 +133,7 @@ type (
 	setBlockStmt struct {
 		line
 		target target
-		filter expr // applied to the block's text; nil if absent
+		filter expr // filter for the block's text; nil if absent
 		body   []stmt
 		undef  []string
 	}
@@ -150,7 +150,7 @@ type (
 		body    []stmt
 		undef   []string
 	}
-	scopeStmt struct { // a named block: it sees the top level only
+	scopeStmt struct { // a named block, which sees only the top-level scope
 		line
 		body  []stmt
 		undef []string
@@ -177,6 +177,6 @@ type macroDef struct {
 	defaults []expr // for the last len(defaults) parameters
 	body     []stmt
 	undef    []string // see symbols.go
-	// which special names the body reads
+	// whether the body reads these special names
 	caller, kwargs, varargs bool
 }

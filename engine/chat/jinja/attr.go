@@ -22,7 +22,7 @@ func (x *itemExpr) eval(st *state, sc *scope) (Value, error) {
 	return st.item(obj, index)
 }
 
-// attr is obj.name: the attribute first, then the key.
+// attr evaluates obj.name. It tries the attribute first, then the key.
 func (st *state) attr(obj Value, name string) (Value, error) {
 	if u, ok := obj.(*undefined); ok && !dunders[name] {
 		return nil, u.use()
@@ -39,7 +39,7 @@ func (st *state) attr(obj Value, name string) (Value, error) {
 	return missing(obj, &Str{s: name}), nil
 }
 
-// item is obj[index]: the element or key first, then the attribute.
+// item evaluates obj[index]. It tries the element or key first, then the attribute.
 func (st *state) item(obj, index Value) (Value, error) {
 	switch o := obj.(type) {
 	case *undefined:
@@ -64,7 +64,7 @@ func (st *state) item(obj, index Value) (Value, error) {
 	return missing(obj, index), nil
 }
 
-// missing is the undefined value of an attribute or element.
+// missing returns the undefined value for a missing attribute or element.
 func missing(obj, key Value) *undefined {
 	if s, ok := key.(*Str); ok {
 		return &undefined{msg: "'" + describe(obj) + "' has no attribute '" + s.s + "'"}
@@ -77,7 +77,8 @@ func missing(obj, key Value) *undefined {
 	return &undefined{msg: describe(obj) + " has no element " + name}
 }
 
-// element is an element of a sequence by its number, from the end if negative.
+// element returns the element of a sequence at an index. Negative indexes count
+// from the end.
 func (st *state) element(obj, index Value) (Value, bool, error) {
 	i, ok := asIndex(index)
 	if !ok {
@@ -110,7 +111,7 @@ func (st *state) element(obj, index Value) (Value, bool, error) {
 	return nil, false, nil
 }
 
-// asIndex returns the int of an Int or Bool.
+// asIndex returns the integer value of an Int or Bool.
 func asIndex(v Value) (int, bool) {
 	switch v := v.(type) {
 	case Int:
@@ -134,7 +135,7 @@ var dunders = func() map[string]bool {
 	return m
 }()
 
-// unsafe is the value of an attribute that a template may not touch.
+// unsafe returns the value for an attribute that templates must not use.
 func unsafe(obj Value, name string) *undefined {
 	return &undefined{
 		msg:    "access to attribute '" + name + "' of '" + obj.pyType() + "' object is unsafe",
@@ -310,7 +311,7 @@ func (st *state) sliceStr(s *Str, lo, hi, step, count int) (Value, error) {
 	return b.value(s.safe)
 }
 
-// sliceBounds brings the bounds of a slice into range the way Python does.
+// sliceBounds clamps the bounds of a slice as Python does.
 func sliceBounds(bounds [3]Value, n int) (lo, hi, step int, err error) {
 	bound := func(v Value, absent, least, most int) (int, error) {
 		if isNone(v) {

@@ -68,8 +68,8 @@ func (a *args) addNamed(v Value) error {
 	return nil
 }
 
-// bind matches the arguments with parameters, of which the first required
-// must be there; absent ones are nil.
+// bind matches the arguments to parameters, of which the first `required` must be
+// given. Absent arguments are nil.
 func (a *args) bind(fn string, required int, params ...string) ([]Value, error) {
 	if len(a.pos) > len(params) {
 		return nil, typeErr("%s() takes at most %d arguments (%d given)", fn, len(params), len(a.pos)+len(a.names))
@@ -94,8 +94,8 @@ func (a *args) bind(fn string, required int, params ...string) ([]Value, error) 
 	return out, nil
 }
 
-// positional checks the number of arguments of a function that takes no names
-// and pads them with nil.
+// positional checks the number of arguments of a function without keyword arguments
+// and pads the list with nil.
 func (a *args) positional(fn string, least, most int) ([]Value, error) {
 	if err := a.noNames(fn); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (a *args) noNames(fn string) error {
 	return nil
 }
 
-// pop removes a named argument.
+// pop returns a named argument and removes it.
 func (a *args) pop(name string) (Value, bool) {
 	i := slices.Index(a.names, name)
 	if i < 0 {
@@ -147,7 +147,7 @@ func (c *callExpr) evalWith(st *state, sc *scope, caller *macro) (Value, error) 
 	return st.call(fn, a)
 }
 
-// call calls a value.
+// call calls a callable value.
 func (st *state) call(fn Value, a *args) (Value, error) {
 	if err := st.enter(); err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func method(name string, call func(*state, *args) (Value, error)) *function {
 	return &function{name: name, kind: "method", call: call}
 }
 
-// macro is a macro or a call block's body with the variables around it.
+// macro is a macro or call block together with the variables of its scope.
 type macro struct {
 	def   *macroDef
 	scope *scope
@@ -191,7 +191,7 @@ type macro struct {
 
 func (*macro) pyType() string { return "Macro" }
 
-// call renders the macro; its value is a plain string.
+// call renders the macro and returns a plain string.
 func (m *macro) call(st *state, a *args) (Value, error) {
 	sc, err := m.bind(st, a)
 	if err != nil {
@@ -203,7 +203,7 @@ func (m *macro) call(st *state, a *args) (Value, error) {
 	}))
 }
 
-// bind returns the scope of a call: parameters, defaults and special names.
+// bind returns the scope of a call, with parameters, defaults and special names.
 func (m *macro) bind(st *state, a *args) (*scope, error) {
 	def := m.def
 	sc := m.scope.child(def.undef...)
@@ -248,7 +248,7 @@ func (m *macro) bind(st *state, a *args) (*scope, error) {
 	return sc, nil
 }
 
-// bindRest deals with the arguments that no parameter took.
+// bindRest handles the arguments that match no parameter.
 func (m *macro) bindRest(st *state, a *args, sc *scope) error {
 	def := m.def
 	if def.kwargs {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Case mappings to more than one character: each word is a character and
-// what it becomes. Source: Unicode 14, SpecialCasing.txt and CaseFolding.txt.
+// Case mappings to more than one character. Each word is a character followed by
+// its replacement. Source: Unicode 14, SpecialCasing.txt and CaseFolding.txt.
 
 // upperPairs are the full upper-case mappings.
 const upperPairs = "" +
@@ -91,7 +91,7 @@ func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f 
 // isAlnum is Python's str.isalnum for one character.
 func isAlnum(r rune) bool { return unicode.IsLetter(r) || unicode.Is(unicode.N, r) }
 
-// isWord reports whether a character may stand in a name.
+// isWord reports whether a character may occur in a name.
 func isWord(r rune) bool { return r == '_' || isAlnum(r) || unicode.IsMark(r) }
 
 // cased reports whether a character has a case.
@@ -100,8 +100,7 @@ func cased(r rune) bool {
 		unicode.In(r, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// ignorable reports whether a character does not count when a word's last
-// letter is looked for.
+// ignorable reports whether the final-sigma rule skips a character.
 func ignorable(r rune) bool {
 	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk) ||
 		strings.ContainsRune("'.:^`\u00a8\u00ad\u00b7\u0387\u055f\u05f4\u2018\u2019\u2024\u2027\ufe13\ufe52\ufe55\uff07\uff0e\uff1a", r)
@@ -171,7 +170,8 @@ func (st *state) capitalize(s *Str) (*Str, error) {
 	})
 }
 
-// titled is str.title: letters behind a letter in lower case, others in title case.
+// titled is Python's str.title: letters that follow a letter are lower case, others
+// title case.
 func (st *state) titled(s *Str) (*Str, error) {
 	behind := false
 	return st.mapRunes(s, func(i int, r rune) string {
@@ -200,8 +200,8 @@ func isUpper(r rune) bool { return unicode.IsUpper(r) || unicode.Is(unicode.Othe
 
 func isLower(r rune) bool { return unicode.IsLower(r) || unicode.Is(unicode.Other_Lowercase, r) }
 
-// isDigit is Python's str.isdigit for one character: decimal digits, and
-// digits in circles, brackets and small type.
+// isDigit is Python's str.isdigit for one character: decimal digits and circled,
+// parenthesised, superscript or subscript digits.
 func isDigit(r rune) bool { return unicode.IsDigit(r) || unicode.Is(digitForms, r) }
 
 // digitForms are the characters of numeric type digit. Source: Unicode 14.

@@ -21,8 +21,8 @@ type entry struct {
 	key, val Value
 }
 
-// dictKey identifies a key: values that are equal in Python (1, 1.0 and true)
-// have the same one.
+// dictKey identifies a key. Values that are equal in Python (1, 1.0 and true) have
+// the same dictKey.
 type dictKey struct {
 	kind byte
 	n    uint64
@@ -46,7 +46,7 @@ func NewDict() *Dict { return &Dict{} }
 // Len returns the number of keys.
 func (d *Dict) Len() int { return len(d.entries) }
 
-// Set sets the value of a key; a new one goes to the end, trusted.
+// Set sets the value of a key. A new key is trusted and added at the end.
 func (d *Dict) Set(key string, v Value) {
 	d.put(dictKey{kind: keyStr, s: key}, &Str{s: key}, v)
 }
@@ -56,7 +56,7 @@ func (d *Dict) Get(key string) (Value, bool) {
 	return d.find(dictKey{kind: keyStr, s: key})
 }
 
-// All yields the keys that are strings, in order, with their values.
+// All yields the string keys in order, with their values.
 func (d *Dict) All() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		for _, e := range d.entries {
@@ -89,7 +89,7 @@ func (d *Dict) put(k dictKey, key, v Value) {
 	}
 }
 
-// at finds a key's place.
+// at returns the index of a key.
 func (d *Dict) at(k dictKey) (int, bool) {
 	if d.index != nil {
 		i, ok := d.index[k]
@@ -110,7 +110,7 @@ func (d *Dict) find(k dictKey) (Value, bool) {
 	return nil, false
 }
 
-// hashKey returns the key of a hashable value; others are a type error.
+// hashKey returns the key of a hashable value. Other values give a type error.
 func hashKey(st *state, v Value) (dictKey, error) {
 	switch v := v.(type) {
 	case *Str:
@@ -170,7 +170,7 @@ func tupleKey(st *state, t *tuple) (dictKey, error) {
 	return dictKey{kind: keyTuple, s: string(buf)}, nil
 }
 
-// set puts a computed key; it fails for one that cannot be hashed.
+// set sets a computed key. It fails if the key is not hashable.
 func (d *Dict) set(st *state, key, v Value) error {
 	k, err := hashKey(st, key)
 	if err != nil {

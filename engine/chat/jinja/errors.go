@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The classes of errors; test with errors.Is. A template's own refusal is a
-// *RaiseError instead.
+// The classes of errors, for errors.Is. If the template itself refuses the input,
+// the error is a *RaiseError instead.
 var (
 	ErrSyntax    = errors.New("template syntax")             // found by Parse
 	ErrUndefined = errors.New("undefined value")             // attribute, call or arithmetic on an undefined value
@@ -16,11 +16,11 @@ var (
 	ErrLimit     = errors.New("template exceeds its limits") // steps, depth, memory, output, range
 )
 
-// Error is a fault of a template or of its input.
+// Error reports a fault of a template or of its input.
 type Error struct {
 	Kind error  // one of the sentinels above
 	Line int    // line in the template from 1, 0 if unknown
-	Msg  string // Jinja2's or Python's words where they say what is wrong
+	Msg  string // message, in the words of Jinja2 or Python where those explain the fault
 }
 
 func (e *Error) Error() string {
@@ -33,9 +33,10 @@ func (e *Error) Error() string {
 // Unwrap returns the class of the error.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// RaiseError is a refusal by the template itself, through raise_exception.
+// RaiseError reports that the template itself refused the input by calling
+// raise_exception.
 type RaiseError struct {
-	Msg string // the template's text, unchanged
+	Msg string // the template's message, unchanged
 }
 
 func (e *RaiseError) Error() string { return e.Msg }
@@ -50,7 +51,7 @@ func valueErr(format string, args ...any) error { return fail(ErrRuntime, format
 
 func limitErr(format string, args ...any) error { return fail(ErrLimit, format, args...) }
 
-// atLine fills in the line of an error that has none yet.
+// atLine sets the line of an error that has none yet.
 func atLine(err error, line int) error {
 	var e *Error
 	if errors.As(err, &e) && e.Line == 0 {

@@ -215,8 +215,8 @@ func (st *state) test(name string, v Value, a *args) (bool, error) {
 	return f(st, v, a)
 }
 
-// iterate returns an iterator over a value's elements; a value without any is
-// a type error.
+// iterate returns an iterator over a value's elements. A value that cannot be
+// iterated gives a type error.
 func (st *state) iterate(v Value) (iterator, error) {
 	switch v := v.(type) {
 	case *List:
@@ -245,7 +245,7 @@ func (st *state) iterate(v Value) (iterator, error) {
 	return nil, typeErr("'%s' object is not iterable", v.pyType())
 }
 
-// iterList walks a list that may grow meanwhile.
+// iterList iterates over a list that may grow during the iteration.
 func (st *state) iterList(l *List) iterator {
 	i := -1
 	return func() (Value, bool, error) {

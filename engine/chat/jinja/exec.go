@@ -1,6 +1,7 @@
 package jinja
 
-// run executes statements in a scope until one leaves a loop or fails.
+// run executes statements in a scope until all have run, one leaves the loop, or
+// one fails.
 func (st *state) run(body []stmt, sc *scope) (flow, error) {
 	for _, s := range body {
 		if err := st.enter(); err != nil {
@@ -122,15 +123,15 @@ func (st *state) printOnly(v Value) error {
 	return st.print(s)
 }
 
-// filterText applies a row of filters to a block's text, which stands at the
-// place of the innermost filter's missing value.
+// filterText applies a chain of filters to a block's text, which replaces the
+// missing operand of the innermost filter.
 func (st *state) filterText(x expr, text *Str, sc *scope) (Value, error) {
 	inner := sc.child()
 	inner.set(blockText, text)
 	return st.eval(x, inner)
 }
 
-// blockText is not a name, so that no template can read or write it.
+// blockText contains a space, so no template can read or write this variable.
 const blockText = "\x00block"
 
 func (s *withStmt) exec(st *state, sc *scope) (flow, error) {
@@ -173,7 +174,7 @@ func (s *callStmt) exec(st *state, sc *scope) (flow, error) {
 	return flowNext, st.printOnly(v)
 }
 
-// check reports a target that writes to an attribute of something that is no
+// check reports a target that writes to an attribute of a value that is not a
 // namespace.
 func (t target) check(sc *scope) error {
 	for _, part := range t.tuple {

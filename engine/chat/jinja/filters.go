@@ -1,10 +1,10 @@
 package jinja
 
-// filterFunc computes a filter of a value.
+// filterFunc applies a filter to a value.
 type filterFunc func(st *state, v Value, a *args) (Value, error)
 
-// filters are the filters by name: Jinja2's but random, urlize, wordwrap and
-// pprint, with transformers' tojson and, beside them, from_json.
+// filters maps names to filters: all of Jinja2 except random, urlize, wordwrap and
+// pprint, plus tojson as in transformers and from_json.
 var filters map[string]filterFunc
 
 func init() {
@@ -80,7 +80,7 @@ func absFilter(_ *state, v Value, a *args) (Value, error) {
 	return n.value(), nil
 }
 
-// attrFilter looks up an attribute, never a key.
+// attrFilter looks up an attribute but never a key.
 func attrFilter(st *state, v Value, a *args) (Value, error) {
 	o, err := a.bind("attr", 1, "name")
 	if err != nil {
@@ -238,7 +238,8 @@ func itemsFilter(st *state, v Value, a *args) (Value, error) {
 	if _, err := a.positional("items", 0, 0); err != nil {
 		return nil, err
 	}
-	// a generator: a wrong type is found when it is read
+	// the filter returns a generator, so a wrong type is reported when the
+	// generator is read
 	var next iterator
 	return &iterValue{"generator", func() (Value, bool, error) {
 		if next == nil {

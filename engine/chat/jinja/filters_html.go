@@ -19,7 +19,8 @@ func safeFilter(st *state, v Value, a *args) (Value, error) {
 	return s.withSafe(true), nil
 }
 
-// escape returns Markup: s as it is if it is Markup, else HTML-escaped.
+// escape returns s as Markup. Markup stays as it is, and other strings are
+// HTML-escaped.
 func (st *state) escape(s *Str) (*Str, error) {
 	if s.safe {
 		return s, nil
@@ -98,8 +99,8 @@ func (st *state) stripTags(s *Str) (Value, error) {
 	return taint(html.UnescapeString(text), s), nil
 }
 
-// dropBetween removes every part from open up to and with end, which may
-// overlap. What is left on both sides of a removed part may form a new one.
+// dropBetween removes every part from open through end. Parts may overlap, and the
+// text on both sides of a removed part may form a new one.
 func dropBetween(s, open, end string) string {
 	var out []byte
 	for s != "" {
@@ -173,8 +174,8 @@ func urlEncodeFilter(st *state, v Value, a *args) (Value, error) {
 	}
 }
 
-// quoteURL percent-encodes a string; in a query / is encoded too and a blank
-// is a plus sign.
+// quoteURL percent-encodes a string. In a query, / is encoded too and a space
+// becomes a plus sign.
 func (st *state) quoteURL(s *Str, query bool) (*Str, error) {
 	return st.mapRunes(s, func(_ int, r rune) string {
 		switch {

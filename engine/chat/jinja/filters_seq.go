@@ -13,8 +13,8 @@ func (st *state) getter(path Value) (func(Value) (Value, error), error) {
 	return st.getterOr(path, nil)
 }
 
-// getterOr is getter with a value to take where a part of the path is
-// undefined; nil for none.
+// getterOr is getter with a default value for paths of which some part is
+// undefined. The default nil means no default.
 func (st *state) getterOr(path, def Value) (func(Value) (Value, error), error) {
 	var keys []Value
 	switch p := path.(type) {
@@ -53,7 +53,7 @@ func pathKey(part string) Value {
 	return &Str{s: part}
 }
 
-// fold returns the function that makes strings compare without regard to case.
+// fold returns a function that makes string comparison case-insensitive.
 func (st *state) fold(caseSensitive Value) func(Value) (Value, error) {
 	return func(v Value) (Value, error) {
 		s, ok := v.(*Str)
@@ -64,8 +64,8 @@ func (st *state) fold(caseSensitive Value) func(Value) (Value, error) {
 	}
 }
 
-// lazy returns the generator of what f keeps of v's elements. The source is
-// looked at when the generator is first read.
+// lazy returns a generator over the elements of v for which f reports true. It
+// reads v only when the generator is first read.
 func (st *state) lazy(v Value, f func(Value) (Value, bool, error)) Value {
 	var next iterator
 	return &iterValue{"generator", func() (Value, bool, error) {
@@ -135,8 +135,9 @@ func emptyIter() Value {
 	return &iterValue{"generator", func() (Value, bool, error) { return nil, false, nil }}
 }
 
-// selectFilter makes select, reject, selectattr and rejectattr: an attribute's
-// name if attr is set, a test's name, and the test's arguments.
+// selectFilter returns the filter select, reject, selectattr or rejectattr. Its
+// arguments are an attribute's name if attr is set, a test's name, and the test's
+// arguments.
 func selectFilter(name string, want, attr bool) filterFunc {
 	return func(st *state, v Value, a *args) (Value, error) {
 		if !truth(v) {
@@ -265,7 +266,7 @@ func sliceFilter(st *state, v Value, a *args) (Value, error) {
 	}}, nil
 }
 
-// round is Python's round(n, precision): an integer stays one.
+// round is Python's round(n, precision). An integer stays an integer.
 func (st *state) round(n number, precision int) (Value, error) {
 	if n.float {
 		return Float(roundHalfEven(n.f, precision)), nil

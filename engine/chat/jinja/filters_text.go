@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// textFilter makes a filter without arguments of a function on strings; other
-// values are turned into strings first.
+// textFilter turns a function on strings into a filter without arguments. Values
+// that are not strings are converted first.
 func textFilter(name string, f func(*state, *Str) (*Str, error)) filterFunc {
 	return func(st *state, v Value, a *args) (Value, error) {
 		if _, err := a.positional(name, 0, 0); err != nil {
@@ -100,7 +100,7 @@ func trimFilter(st *state, v Value, a *args) (Value, error) {
 	return s.strip("strip", o[0], true, true)
 }
 
-// titleFilter is title: words begin behind white space and - ( { [ <.
+// titleFilter is title. Words begin after white space and after - ( { [ <.
 func titleFilter(st *state, v Value, a *args) (Value, error) {
 	if _, err := a.positional("title", 0, 0); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func indentFilter(st *state, v Value, a *args) (Value, error) {
 	}
 	first := o[1] != nil && truth(o[1])
 	blank := o[2] != nil && truth(o[2])
-	// as in Jinja2 a newline goes to the end before the lines are split
+	// Jinja2 appends a newline before it splits the lines
 	text := &Str{s: s.s + "\n", typed: s.typed}
 	b := builder{st: st}
 	for i, l := range text.lines(false) {
@@ -262,7 +262,7 @@ func wordCountFilter(st *state, v Value, a *args) (Value, error) {
 	return Int(n), st.charge(len(s.s) / 16)
 }
 
-// formatFilter is format(*args, **kwargs): the % operator.
+// formatFilter is format(*args, **kwargs), which applies the % operator.
 func formatFilter(st *state, v Value, a *args) (Value, error) {
 	if len(a.pos) > 0 && len(a.names) > 0 {
 		return nil, fail(ErrRuntime, "can't handle positional and keyword arguments at the same time")

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// FuzzTemplate renders any template with a fixed input: it ends within its
-// limits, with text or with an error of the package, and twice the same.
+// FuzzTemplate renders a random template with a fixed input. Rendering ends within
+// its limits, with text or with one of the package's errors, and gives the same
+// result twice.
 func FuzzTemplate(f *testing.F) {
 	data, err := os.ReadFile("testdata/jinja2.json")
 	if err != nil {

@@ -146,7 +146,8 @@ func cyclerFunc(_ *state, a *args) (Value, error) {
 	return out, nil
 }
 
-// joinerFunc is joiner(sep=", "): a function that gives "" once, then sep.
+// joinerFunc is joiner(sep=", "). It returns a function that gives "" at the first
+// call and sep afterwards.
 func joinerFunc(_ *state, a *args) (Value, error) {
 	o, err := a.bind("joiner", 0, "sep")
 	if err != nil {

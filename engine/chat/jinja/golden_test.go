@@ -16,14 +16,14 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// kinds are the names that the golden files have for classes of errors.
+// kinds maps the golden files' names for error classes to the sentinels.
 var kinds = map[string]error{
 	"type": ErrType, "undefined": ErrUndefined, "security": ErrSecurity, "runtime": ErrRuntime, "syntax": ErrSyntax,
 	"limit": ErrLimit,
 }
 
-// check compares a rendering with what Jinja2 gave. A refusal has its exact
-// text, other errors their class.
+// check compares a rendering with Jinja2's result. A refusal must match in its
+// exact text, any other error in its class.
 func check(t *testing.T, pieces []Piece, err error, rendered *string, msg, kind string) {
 	t.Helper()
 	var raise *RaiseError
@@ -142,8 +142,8 @@ func TestFeatureTemplates(t *testing.T) {
 	}
 }
 
-// TestJinja2 compares expressions and statements with what Jinja2 3.1.6 gave
-// for them; testdata/README.md says how the file was made.
+// TestJinja2 compares expressions and statements with the results of Jinja2 3.1.6.
+// testdata/README.md says how the file was made.
 func TestJinja2(t *testing.T) {
 	name := "testdata/jinja2.json"
 	if other := os.Getenv("JINJA2_CASES"); other != "" {

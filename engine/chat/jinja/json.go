@@ -15,10 +15,10 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeJSON reads one JSON document. Objects keep their order, the last of
-// two equal keys wins at the first one's place; numbers without fraction and
-// exponent are integers of any size up to 4300 digits. All strings and keys
-// are marked as typed if typed is set. Nesting is limited to 500.
+// DecodeJSON reads one JSON document. Objects keep their order. If a key occurs
+// twice, the last value is kept at the first position. Numbers without fraction and
+// exponent are integers of any size up to 4300 digits. If typed is set, all strings
+// and keys are marked as typed. Nesting is limited to 500.
 func DecodeJSON(data []byte, typed bool) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -121,8 +121,8 @@ func decodeNumber(s string) (Value, error) {
 	return Float(f), nil
 }
 
-// EncodeJSON writes a value the way json.dumps(v, ensure_ascii=False) does.
-// Values that JSON has no form for are ErrType.
+// EncodeJSON writes a value as json.dumps(v, ensure_ascii=False) does. A value that
+// JSON cannot express gives ErrType.
 func EncodeJSON(v Value) ([]byte, error) {
 	lim := Limits{}.withDefaults()
 	st := &state{ctx: context.Background(), lim: lim, steps: lim.Steps, memory: lim.Memory}
@@ -139,7 +139,7 @@ type jsonWriter struct {
 	st           *state
 	b            *builder
 	comma, colon *Str
-	indent       *Str // nil: everything on one line
+	indent       *Str // indentation of a level; nil writes everything on one line
 	ascii, sort  bool
 }
 
@@ -277,7 +277,7 @@ func (w *jsonWriter) sorted(entries []entry) ([]entry, error) {
 	return out, nil
 }
 
-// str writes a quoted string; what is quoted keeps its marks.
+// str writes a quoted string. The quoted text keeps its marks.
 func (w *jsonWriter) str(s *Str) {
 	w.b.lit(`"`)
 	from := 0
@@ -376,7 +376,7 @@ func fromJSON(st *state, v Value, a *args) (Value, error) {
 		}
 		return nil, typeErr("the JSON object must be str, bytes or bytearray, not %s", v.pyType())
 	}
-	// A document's values take at most 32 times its bytes.
+	// the values of a document take at most 32 times its bytes
 	if err := st.alloc(32 * len(s.s)); err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ const (
 	tokOp
 )
 
-// token is a lexical unit; text is a name, an operator, data or a string's
-// value, num the value of a number.
+// token is a lexical unit. text holds a name, an operator, template text or a
+// string's value, and num the value of a number.
 type token struct {
 	kind tokenKind
 	line int
@@ -41,10 +41,10 @@ type lexer struct {
 	line      int
 	toks      []token
 	lineStart bool   // the last match ended with a newline
-	open      []byte // brackets to be closed before a tag can end
+	open      []byte // brackets that must be closed before a tag can end
 }
 
-// lex returns the tokens of a template, the last being tokEOF.
+// lex returns the tokens of a template. The last one is tokEOF.
 func lex(src string) ([]token, error) {
 	src = strings.ReplaceAll(strings.ReplaceAll(valid(src), "\r\n", "\n"), "\r", "\n")
 	src = strings.TrimSuffix(src, "\n")
@@ -62,7 +62,7 @@ func (l *lexer) emit(kind tokenKind, text string) {
 	l.toks = append(l.toks, token{kind: kind, line: l.line, text: text})
 }
 
-// advance moves on by n bytes and keeps count of lines.
+// advance skips n bytes and counts their lines.
 func (l *lexer) advance(n int) {
 	s := l.src[l.pos : l.pos+n]
 	l.line += strings.Count(s, "\n")
@@ -76,7 +76,7 @@ func (l *lexer) fail(format string, args ...any) error {
 	return atLine(fail(ErrSyntax, format, args...), l.line)
 }
 
-// root reads data up to the next tag, and the tag.
+// root reads template text up to the next tag, and then the tag.
 func (l *lexer) root() error {
 	rest := l.src[l.pos:]
 	at := nextTag(rest)
@@ -112,8 +112,9 @@ func (l *lexer) root() error {
 	return l.tag(l.blockEnd)
 }
 
-// data emits the text before a tag, stripped as the tag's sign asks; without
-// one, blanks between the start of a line and a block or comment go.
+// data emits the text before a tag, stripped as the tag's - or + sign requires.
+// Without a sign, blanks between the start of a line and a block or comment are
+// dropped.
 func (l *lexer) data(text string, sign byte, variable bool) {
 	switch {
 	case sign == '-':
@@ -147,8 +148,9 @@ func nextTag(s string) int {
 // skipSpace returns s without leading white space.
 func skipSpace(s string) string { return strings.TrimLeftFunc(s, isSpace) }
 
-// rawTag reports whether the inside of a tag is the given word, and the
-// length up to and with its end. Only endraw eats the newline behind it.
+// rawTag reports whether the tag contains only the given word, and returns the
+// length up to and including the tag's end. Only endraw consumes the newline after
+// it.
 func rawTag(s, word string) (int, bool) {
 	rest, ok := strings.CutPrefix(skipSpace(s), word)
 	if !ok {
@@ -211,7 +213,7 @@ func (l *lexer) comment() error {
 	return nil
 }
 
-// varEnd returns the length of the end of a print tag here, 0 if none is here.
+// varEnd returns the length of the end of a print tag if one comes next, else 0.
 func (l *lexer) varEnd() int {
 	rest := l.src[l.pos:]
 	switch {
@@ -223,7 +225,7 @@ func (l *lexer) varEnd() int {
 	return 0
 }
 
-// blockEnd returns the length of the end of a block tag here, 0 if none is here.
+// blockEnd returns the length of the end of a block tag if one comes next, else 0.
 func (l *lexer) blockEnd() int {
 	rest := l.src[l.pos:]
 	switch {
@@ -239,7 +241,7 @@ func (l *lexer) blockEnd() int {
 	return 0
 }
 
-// tag reads the tokens inside a tag up to and with its end.
+// tag reads the tokens inside a tag and the tag's end.
 func (l *lexer) tag(end func() int) error {
 	kind := tokVarEnd
 	if l.toks[len(l.toks)-1].kind == tokBlockBegin {
@@ -254,7 +256,7 @@ func (l *lexer) tag(end func() int) error {
 			}
 		}
 		if l.pos >= len(l.src) {
-			return nil // the parser names the tag that is not closed
+			return nil // the parser reports which tag is not closed
 		}
 		if err := l.expression(); err != nil {
 			return err
@@ -295,7 +297,7 @@ func (l *lexer) name() error {
 	return nil
 }
 
-// operators, longest first.
+// operators, longest first
 var operators = []string{
 	"//", "**", "==", "!=", ">=", "<=",
 	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";",
@@ -349,7 +351,7 @@ func (l *lexer) quoted(quote byte) error {
 	return l.fail("unexpected char %q: the string is not closed", rune(quote))
 }
 
-// number reads an integer or a float in any of the forms of Python.
+// number reads an integer or a float in any of Python's notations.
 func (l *lexer) number() error {
 	rest := l.src[l.pos:]
 	n := floatLen(rest)
@@ -376,7 +378,8 @@ func (l *lexer) number() error {
 	return nil
 }
 
-// digitsLen is the length of digits that single underscores may separate.
+// digitsLen returns the length of the digits at the start of s. Single underscores
+// may separate digits.
 func digitsLen(s string, isDigit func(byte) bool) int {
 	n := 0
 	for n < len(s) && (isDigit(s[n]) || n > 0 && s[n] == '_' && s[n-1] != '_' && n+1 < len(s) && isDigit(s[n+1])) {
@@ -389,7 +392,8 @@ func isDec(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDec(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// floatLen returns the length of the float at the start of s, 0 without one.
+// floatLen returns the length of the float at the start of s, or 0 if there is no
+// float.
 func floatLen(s string) int {
 	n := digitsLen(s, isDec)
 	whole := n
@@ -413,7 +417,8 @@ func floatLen(s string) int {
 	return n
 }
 
-// intLen is the length of the integer at the start of s, which is a digit.
+// intLen returns the length of the integer at the start of s, which begins with a
+// digit.
 func intLen(s string) int {
 	if len(s) > 2 && s[0] == '0' {
 		base := func(isDigit func(byte) bool) int {

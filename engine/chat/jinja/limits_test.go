@@ -12,7 +12,8 @@ import (
 	"godwit/engine/internal/spent"
 )
 
-// TestLimits renders templates that exceed a limit: each ends soon with ErrLimit.
+// TestLimits renders templates that exceed a limit. Each must end soon with
+// ErrLimit.
 func TestLimits(t *testing.T) {
 	nested := strings.Repeat("{% set l = [l, l] %}", 60)
 	for _, source := range []string{
@@ -65,8 +66,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestMemory bounds what a rendering takes from the heap, with what its texts
-// outgrow and leave to the garbage collector.
+// TestMemory bounds the heap that a rendering allocates, including buffers that it
+// outgrows and leaves to the garbage collector.
 func TestMemory(t *testing.T) {
 	const limit = 32 << 20
 	for _, source := range []string{
@@ -131,7 +132,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// TestNoHostAccess tries the ways out of a sandbox that Python templates have.
+// TestNoHostAccess tries the known ways out of a sandbox for Python templates.
 func TestNoHostAccess(t *testing.T) {
 	for _, source := range []string{
 		"{{ ''.__class__.__mro__ }}", "{{ [].__class__() }}", "{{ {}['__class__']['__base__'] }}", "{{ x.__init__.__globals__ }}",
@@ -150,7 +151,7 @@ func TestNoHostAccess(t *testing.T) {
 	}
 }
 
-// TestInputStays checks that a template changes lists of its own only.
+// TestInputStays checks that a template cannot change the caller's lists.
 func TestInputStays(t *testing.T) {
 	vars, err := DecodeJSON([]byte(`{"l": [1, [2]]}`), true)
 	if err != nil {

@@ -2,14 +2,14 @@ package jinja
 
 import "fmt"
 
-// loop is the `loop` variable of a for block. Like Jinja2's it reads its
-// elements one by one, and one ahead when asked for the next.
+// loop is the `loop` variable of a for block. As in Jinja2, it reads elements one
+// at a time, and one element ahead if the template needs the next one.
 type loop struct {
 	st      *state
-	src     Value // what is looped over
+	src     Value // the iterated value
 	read    iterator
 	index0  int
-	length  int // -1: not known yet
+	length  int // -1 until it is known
 	after   Value
 	current Value
 	before  Value
@@ -25,7 +25,7 @@ func (l *loop) truth() bool {
 	return err == nil && n > 0
 }
 
-// peek returns the next element without moving on, nil after the last.
+// peek returns the next element without advancing, or nil after the last.
 func (l *loop) peek() (Value, error) {
 	if l.after == nil {
 		v, ok, err := l.read()
@@ -37,7 +37,7 @@ func (l *loop) peek() (Value, error) {
 	return l.after, nil
 }
 
-// next moves on to the next element, nil after the last.
+// next advances to the next element and returns it, or nil after the last.
 func (l *loop) next() (Value, error) {
 	v, err := l.peek()
 	if err != nil || v == nil {
@@ -49,7 +49,7 @@ func (l *loop) next() (Value, error) {
 	return v, nil
 }
 
-// count returns the number of elements; a lazy source is read to its end.
+// count returns the number of elements. It reads a lazy source to its end.
 func (l *loop) count() (int, error) {
 	if l.length >= 0 {
 		return l.length, nil
@@ -140,7 +140,7 @@ func (l *loop) hasChanged(st *state, a *args) (Value, error) {
 	return Bool(true), nil
 }
 
-// call renders the body of a recursive loop for other elements.
+// call runs the body of a recursive loop for other elements.
 func (l *loop) call(a *args) (Value, error) {
 	v, err := a.bind("loop", 1, "iterable")
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *forStmt) exec(st *state, sc *scope) (flow, error) {
 	return flowNext, st.print(text.(*Str))
 }
 
-// asValue turns a pair of a string and an error into one of a Value.
+// asValue converts a string and an error to a Value and an error.
 func asValue(s *Str, err error) (Value, error) {
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func asValue(s *Str, err error) (Value, error) {
 	return s, nil
 }
 
-// pass loops once over src.
+// pass runs the loop once over src.
 func (s *forStmt) pass(st *state, sc *scope, src Value, depth int, again func(Value, int) (Value, error)) (flow, error) {
 	read, err := st.iterate(src)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *forStmt) pass(st *state, sc *scope, src Value, depth int, again func(Va
 		src = &iterValue{"generator", read}
 	}
 	l := &loop{st: st, src: src, read: read, index0: -1, length: -1, depth0: depth, again: again}
-	done := false // a pass ran to its end; as in Jinja2 one that is cut short does not count
+	done := false // set once a pass has run to its end; as in Jinja2, a pass that is cut short does not count
 	for {
 		v, err := l.next()
 		if err != nil {
@@ -237,7 +237,7 @@ func (s *forStmt) pass(st *state, sc *scope, src Value, depth int, again func(Va
 	return flowNext, nil
 }
 
-// filtered yields the elements for which the loop's condition holds.
+// filtered yields the elements that satisfy the loop's condition.
 func (s *forStmt) filtered(st *state, sc *scope, read iterator) iterator {
 	return func() (Value, bool, error) {
 		for {

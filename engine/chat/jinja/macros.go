@@ -40,8 +40,8 @@ func (p *parser) callBlock(at line) (stmt, error) {
 	return s, nil
 }
 
-// function parses a signature and body; head, if set, parses what stands
-// between them, outside the function.
+// function parses a signature and a body. If head is set, it parses the text
+// between them, which belongs to the scope outside the function.
 func (p *parser) function(def *macroDef, end string, head func() error) error {
 	uses := specialUses{map[string]bool{}, map[string]bool{}}
 	p.special = append(p.special, uses)
@@ -59,7 +59,7 @@ func (p *parser) function(def *macroDef, end string, head func() error) error {
 			return err
 		}
 	}
-	clear(uses.used) // defaults do not count
+	clear(uses.used) // uses in default values do not count
 	clear(uses.hidden)
 	loops := p.loops
 	p.loops = 0

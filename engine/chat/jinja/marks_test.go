@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// show renders with typed parts in brackets.
+// show renders a template and puts typed parts in brackets.
 func show(pieces []Piece) string {
 	var out strings.Builder
 	for _, p := range pieces {
@@ -106,9 +106,10 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestMarksAgainstCopy renders random chains of operations twice: with marked
-// text, and with every typed character moved to a private area. What is typed
-// in one must be private in the other.
+// TestMarksAgainstCopy renders random chains of operations twice: once with marked
+// text, and once with every typed character replaced by one of Unicode's
+// private-use area. The marked bytes of the first result must be the private
+// characters of the second.
 func TestMarksAgainstCopy(t *testing.T) {
 	ops := []string{
 		"x[1:]", "x[:-1]", "x[::-1]", "x[::2]", "x ~ 'ab'", "'cd' + x", "x|trim", "x.strip('a')", "x.lstrip()",
@@ -133,7 +134,7 @@ func TestMarksAgainstCopy(t *testing.T) {
 			source += "{% set x = " + ops[rnd.IntN(len(ops))] + " %}"
 		}
 		source += "{{ x }}"
-		// the typed text has no character that an operation looks for
+		// the typed text contains no character that an operation searches for
 		marked, moved := NewDict(), NewDict()
 		text := "xyzzy" + strings.Repeat("yz", rnd.IntN(4))
 		marked.Set("u", Typed(text))
@@ -153,7 +154,8 @@ func TestMarksAgainstCopy(t *testing.T) {
 	}
 }
 
-// TestAtOnce renders one template with one input from several goroutines.
+// TestAtOnce renders one template with one input in several goroutines at the same
+// time.
 func TestAtOnce(t *testing.T) {
 	tmpl, err := Parse("{% for c in u %}{{ c ~ 'é' * 3 }}{{ u[1] }}{{ 'né'|length }}{{ u|length }}{% do l.append(c) %}{% endfor %}{{ l|length }}", Limits{})
 	if err != nil {

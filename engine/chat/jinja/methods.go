@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// strMethod computes a method of a string.
+// strMethod implements a method of a string.
 type strMethod func(st *state, s *Str, a *args) (Value, error)
 
-// strMethods are the methods of Python's str that give text back or look at
-// it; encode, translate and maketrans are left out.
+// strMethods are the methods of Python's str that return text or inspect it.
+// encode, translate and maketrans are left out.
 var strMethods map[string]strMethod
 
-// markupMethods are what Markup has beyond str.
+// markupMethods are the methods that Markup has in addition to those of str.
 var markupMethods map[string]strMethod
 
 func init() {
@@ -110,12 +110,14 @@ func checkMethod(name string, f func(string) bool) strMethod {
 	}
 }
 
-// allMethod holds for strings with characters, all of one kind.
+// allMethod returns a method that reports whether a string is not empty and all its
+// characters satisfy a predicate.
 func allMethod(name string, kind func(rune) bool) strMethod {
 	return checkMethod(name, func(s string) bool { return s != "" && strings.TrimLeftFunc(s, kind) == "" })
 }
 
-// allCased reports whether s has a letter of the case and none of the other.
+// allCased reports whether s has a letter of the wanted case and no letter of the
+// other.
 func allCased(s string, want, other func(rune) bool) bool {
 	return strings.ContainsFunc(s, want) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return other(r) || unicode.IsTitle(r) })
@@ -126,7 +128,8 @@ func isIdentifier(s string) bool {
 	return (r == '_' || unicode.IsLetter(r)) && s != "" && strings.TrimLeftFunc(s, isWord) == ""
 }
 
-// isTitle reports whether capitals start words and only they do.
+// isTitle reports whether every word starts with a capital and has no other
+// capitals.
 func isTitle(s string) bool {
 	any, behind := false, false
 	for _, r := range s {

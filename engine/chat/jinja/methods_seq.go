@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// mutators are the methods that change a list or mapping; except append and
-// pop of a list a template may not use them.
+// mutators are the methods that change a list or mapping. Templates may use only
+// append and pop of a list.
 var mutators = map[string][]string{
 	"list": {"clear", "reverse", "insert", "sort", "extend", "remove"},
 	"dict": {"clear", "pop", "popitem", "setdefault", "update"},
@@ -64,7 +64,7 @@ func (l *List) pop(_ *state, a *args) (Value, error) {
 	return v, nil
 }
 
-// sequenceMethod returns the methods count and index of a sequence.
+// sequenceMethod returns the method count or index of a sequence.
 func sequenceMethod(seq Value, name string) (Value, bool) {
 	if name != "count" && name != "index" {
 		return nil, false

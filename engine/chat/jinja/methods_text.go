@@ -4,7 +4,7 @@ import (
 	"unicode/utf8"
 )
 
-// replaceMethod is replace(old, new, count=-1); Markup escapes what it puts in.
+// replaceMethod is replace(old, new, count=-1). Markup escapes the inserted text.
 func replaceMethod(st *state, s *Str, a *args) (Value, error) {
 	o, err := a.positional("replace", 2, 3)
 	if err != nil {
@@ -34,7 +34,7 @@ func replaceMethod(st *state, s *Str, a *args) (Value, error) {
 	return asValue(st.replace(s, old, with, max(count, -1)))
 }
 
-// joinMethod is sep.join(strings); Markup escapes what it joins.
+// joinMethod is sep.join(strings). Markup escapes the joined strings.
 func joinMethod(st *state, s *Str, a *args) (Value, error) {
 	o, err := a.positional("join", 1, 1)
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"math/big"
 )
 
-// number is an integer or a float, ready for arithmetic.
+// number is an integer or a float as an operand.
 type number struct {
-	big   *big.Int // set for integers beyond int64
+	big   *big.Int // set for integers that do not fit int64
 	i     int64
 	f     float64
 	float bool
 }
 
-// asNumber returns the number of a numeric value; truth values are 0 and 1.
+// asNumber returns the number of a numeric value. Booleans are 0 and 1.
 func asNumber(v Value) (number, bool) {
 	switch v := v.(type) {
 	case Bool:
@@ -31,7 +31,7 @@ func asNumber(v Value) (number, bool) {
 	return number{}, false
 }
 
-// intValue returns an integer in its normal form.
+// intValue returns an integer as an Int if it fits, else as a *bigInt.
 func intValue(n *big.Int) Value {
 	if n.IsInt64() {
 		return Int(n.Int64())
@@ -59,7 +59,7 @@ func (n number) neg() Value {
 	return intValue(new(big.Int).Neg(n.int()))
 }
 
-// int returns an integer as a big one; it must not be changed.
+// int returns an integer as a big.Int, which the caller must not change.
 func (n number) int() *big.Int {
 	if n.big != nil {
 		return n.big
@@ -74,7 +74,8 @@ func (n number) isZero() bool {
 	return n.big == nil && n.i == 0
 }
 
-// float64 converts to a float; integers beyond its range are an error.
+// float64 converts a number to a float. An integer beyond float64's range gives an
+// error.
 func (n number) float64() (float64, error) {
 	switch {
 	case n.float:
@@ -183,7 +184,7 @@ func (st *state) arith(op string, a, b number) (Value, error) {
 	return intValue(out), nil
 }
 
-// smallArith computes on int64; ok is false if the result may not fit.
+// smallArith computes in int64. ok is false if the result may not fit.
 func smallArith(op string, a, b int64) (Value, bool) {
 	switch op {
 	case "+":
@@ -234,7 +235,8 @@ func (st *state) intPow(a, b number) (Value, error) {
 	return intValue(new(big.Int).Exp(x, big.NewInt(b.i), nil)), nil
 }
 
-// floatArith computes in float64; division of integers is correctly rounded.
+// floatArith computes in float64. The division of two integers is correctly
+// rounded.
 func floatArith(op string, a, b number) (Value, error) {
 	if op == "/" && !a.float && !b.float && (a.inexact() || b.inexact()) {
 		if b.isZero() {
@@ -277,7 +279,8 @@ func floatArith(op string, a, b number) (Value, error) {
 	return Float(div), nil
 }
 
-// inexact reports whether an integer may lose digits as a float64.
+// inexact reports whether an integer may lose digits when it is converted to
+// float64.
 func (n number) inexact() bool { return n.big != nil || n.i > 1<<53 || n.i < -1<<53 }
 
 func abs(i int64) int64 {
@@ -328,8 +331,8 @@ func floatPow(x, y float64) (Value, error) {
 	return Float(f), nil
 }
 
-// roundHalfEven rounds the exact value of f to a number of decimals, which
-// may be negative.
+// roundHalfEven rounds the exact value of f to a number of decimals. The number may
+// be negative.
 func roundHalfEven(f float64, digits int) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) || digits > 330 {
 		return f
@@ -349,7 +352,7 @@ func roundHalfEven(f float64, digits int) float64 {
 	return math.Copysign(out, f)
 }
 
-// roundRat rounds to the nearest integer, halves to the even one.
+// roundRat rounds to the nearest integer, and halves to the even one.
 func roundRat(r *big.Rat) *big.Int {
 	two := big.NewInt(2)
 	num := new(big.Int).Mul(r.Num(), two)

@@ -11,8 +11,8 @@ import (
 
 var errNumber = errors.New("not a number")
 
-// asciiDigits brings the decimal digits of any script to ASCII and drops
-// white space around.
+// asciiDigits replaces the decimal digits of any script by ASCII digits and trims
+// white space.
 func asciiDigits(s string) string {
 	s = strings.TrimFunc(s, isSpace)
 	return strings.Map(func(r rune) rune {
@@ -23,8 +23,8 @@ func asciiDigits(s string) string {
 	}, s)
 }
 
-// digitValue returns the value of a decimal digit of any script; those of a
-// script stand in a row, zero first.
+// digitValue returns the value of a decimal digit of any script. The ten digits of
+// a script are consecutive, starting with zero.
 func digitValue(r rune) (rune, bool) {
 	for _, t := range unicode.Nd.R16 {
 		if r >= rune(t.Lo) && r <= rune(t.Hi) {
@@ -80,7 +80,7 @@ func parseInt(s string, base int) (Value, error) {
 	return intValue(n), nil
 }
 
-// badUnderscores reports an underscore that does not stand between two digits.
+// badUnderscores reports whether some underscore is not between two digits.
 func badUnderscores(s string) bool {
 	return strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__")
 }

@@ -2,7 +2,7 @@ package jinja
 
 import "strings"
 
-// binary computes an arithmetic operation.
+// binary evaluates an arithmetic operation.
 func (st *state) binary(op string, a, b Value) (Value, error) {
 	x, okx := asNumber(a)
 	y, oky := asNumber(b)
@@ -40,7 +40,8 @@ func (st *state) binary(op string, a, b Value) (Value, error) {
 	return nil, typeErr("unsupported operand type(s) for %s: '%s' and '%s'", op, a.pyType(), b.pyType())
 }
 
-// join is + on two strings, lists or tuples. A Markup side escapes the other.
+// join is + for two strings, lists or tuples. If one side is Markup, the other is
+// escaped.
 func (st *state) join(a, b Value) (Value, bool, error) {
 	switch x := a.(type) {
 	case *Str:
@@ -249,7 +250,7 @@ func sameKeys(x, y *Dict) bool {
 	return true
 }
 
-// order evaluates <, <=, > and >=.
+// order evaluates <, <=, > or >=.
 func (st *state) order(op string, a, b Value, depth int) (bool, error) {
 	if depth > maxNest {
 		return false, limitErr("comparison nested deeper than %d", maxNest)

@@ -2,8 +2,8 @@ package jinja
 
 import "slices"
 
-// tuple parses an expression, or several as a tuple if commas separate them.
-// cond allows a conditional expression; ends are names that end the tuple.
+// tuple parses one expression, or several separated by commas as a tuple. cond
+// allows a conditional expression. ends lists the names that end the tuple.
 func (p *parser) tuple(cond bool, ends []string) (expr, error) {
 	return p.tupleIn(cond, ends, false)
 }
@@ -123,7 +123,7 @@ func (p *parser) compare() (expr, error) {
 	return c, nil
 }
 
-// binary parses a row of operators of one rank, from the left.
+// binary parses a left-associative chain of operators of one precedence level.
 func (p *parser) binary(operand func() (expr, error), ops ...string) (expr, error) {
 	x, err := operand()
 	for err == nil && p.cur().kind == tokOp && slices.Contains(ops, p.cur().text) {
@@ -224,7 +224,8 @@ func (p *parser) primary() (expr, error) {
 	return nil, p.fail("unexpected %s", t)
 }
 
-// items parses elements up to a closing bracket; a comma may follow the last.
+// items parses elements up to a closing bracket. A comma may follow the last
+// element.
 func (p *parser) items(end string, item func() error) error {
 	p.next()
 	for n := 0; !p.atOp(end); n++ {
@@ -344,7 +345,7 @@ func (p *parser) subscript(obj expr) (expr, error) {
 	return &itemExpr{obj, &tupleExpr{items}}, nil
 }
 
-// subscribed parses an index or the bounds of a slice of obj.
+// subscribed parses the index or slice in the brackets after obj.
 func (p *parser) subscribed(obj expr) (expr, error) {
 	var lo, hi, step expr
 	var err error
@@ -411,7 +412,7 @@ func (p *parser) callArgs() (callArgs, error) {
 	return a, err
 }
 
-// filters parses a row of filters, each behind a bar.
+// filters parses a chain of filters, each after a bar.
 func (p *parser) filters(x expr) (expr, error) {
 	var err error
 	for err == nil && p.skipOp("|") {

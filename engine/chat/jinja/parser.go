@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// Bounds of the parser; far beyond what templates need, well inside what the
-// stack holds.
+// Limits of the parser. Templates need far less, and the stack holds far more.
 const (
 	maxSource  = 4 << 20 // bytes of a template
-	maxNesting = 200     // blocks, brackets and operators inside one another
-	maxDigits  = 4300    // most digits of an integer, as in Python
+	maxNesting = 200     // nested blocks, brackets and operators
+	maxDigits  = 4300    // digits of an integer, as in Python
 )
 
 // parser is a recursive-descent parser over the tokens of a template. It
@@ -19,18 +18,18 @@ type parser struct {
 	toks    []token
 	pos     int
 	depth   int
-	loops   int           // loops around this point inside the innermost function
-	inFor   int           // loops around this point
-	special []specialUses // one a function around this point
+	loops   int           // loops around the current position, inside the innermost function
+	inFor   int           // loops around the current position
+	special []specialUses // one entry per function around the current position
 }
 
-// specialUses tracks which of caller, kwargs and varargs a function's body
-// reads before it writes them.
+// specialUses records which of caller, kwargs and varargs a function's body reads
+// before it writes them.
 type specialUses struct{ used, hidden map[string]bool }
 
 func (p *parser) cur() *token { return &p.toks[p.pos] }
 
-// look returns the token after the current one.
+// look returns the token after the current one without consuming it.
 func (p *parser) look() *token { return &p.toks[min(p.pos+1, len(p.toks)-1)] }
 
 func (p *parser) next() *token {
@@ -105,7 +104,8 @@ func (p *parser) expectName() (string, error) {
 	return t.text, nil
 }
 
-// enter guards a recursive rule; leave must follow if it returns nil.
+// enter checks the depth of a recursive rule. If it returns nil, the caller must
+// call leave.
 func (p *parser) enter() error {
 	if p.depth++; p.depth > maxNesting {
 		return p.fail("nested deeper than %d", maxNesting)
@@ -115,8 +115,8 @@ func (p *parser) enter() error {
 
 func (p *parser) leave() { p.depth-- }
 
-// body parses statements up to one of the end tags, whose name it returns;
-// at the top level, without end tags, up to the end of the template.
+// body parses statements up to one of the end tags and returns that tag's name. At
+// the top level, without end tags, it parses to the end of the template.
 func (p *parser) body(ends ...string) ([]stmt, string, error) {
 	if err := p.enter(); err != nil {
 		return nil, "", err
@@ -165,7 +165,7 @@ func (p *parser) blockEnd() error {
 	return err
 }
 
-// block parses what follows a statement's head: the end of its tag and its
+// block parses the rest of a statement after its head: the end of its tag, and its
 // body up to one of the end tags.
 func (p *parser) block(ends ...string) ([]stmt, string, error) {
 	p.skipOp(":")

@@ -5,8 +5,9 @@ import (
 	"math/big"
 )
 
-// pow is x**y for finite x > 0 and finite y, correctly rounded in nearly all
-// cases as in the C library that Python uses; math.Pow differs.
+// pow computes x**y for finite x > 0 and finite y. In nearly all cases the result
+// is correctly rounded, as in the C library that Python uses. math.Pow gives other
+// results.
 func pow(x, y float64) float64 {
 	rough := math.Pow(x, y)
 	if math.IsInf(rough, 0) || rough == 0 || math.IsNaN(rough) {
@@ -15,7 +16,7 @@ func pow(x, y float64) float64 {
 	const prec = 160
 	f := func(v float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(v) }
 	frac, exp := math.Frexp(x)
-	// x = frac·2^exp with frac near 1, so that the logarithm's series is short
+	// x = frac·2^exp with frac near 1, so that the series of the logarithm is short
 	if frac < math.Sqrt2/2 {
 		frac, exp = frac*2, exp-1
 	}

@@ -2,10 +2,10 @@ package jinja
 
 import "strings"
 
-// testFunc computes a test of a value.
+// testFunc applies a test to a value.
 type testFunc func(st *state, v Value, a *args) (bool, error)
 
-// tests are Jinja2's tests by name.
+// tests maps names to Jinja2's tests.
 var tests map[string]testFunc
 
 func init() {
@@ -45,7 +45,7 @@ func init() {
 	}
 }
 
-// is makes a test without arguments.
+// is makes a test that takes no arguments.
 func is(f func(Value) bool) testFunc {
 	return func(_ *state, v Value, a *args) (bool, error) {
 		if _, err := a.positional("test", 0, 0); err != nil {
@@ -73,7 +73,8 @@ func isInteger(v Value) bool {
 	return false
 }
 
-// isSequence reports whether a value has a length and elements by number or key.
+// isSequence reports whether a value has a length and can be indexed by number or
+// key.
 func isSequence(v Value) bool {
 	switch v.(type) {
 	case *Str, *List, *tuple, *Dict, *rangeValue, *undefined:
@@ -107,7 +108,7 @@ func divisibleBy(st *state, v Value, a *args) (bool, error) {
 	return st.leaves(v, o[0], Int(0))
 }
 
-// leaves reports whether v % by is rest.
+// leaves reports whether v % by equals rest.
 func (st *state) leaves(v, by, rest Value) (bool, error) {
 	m, err := st.binary("%", v, by)
 	if err != nil {
@@ -116,7 +117,7 @@ func (st *state) leaves(v, by, rest Value) (bool, error) {
 	return st.equal(m, rest)
 }
 
-// hasCase makes the tests lower and upper: letters there are, none of the
+// hasCase makes the tests lower and upper: the text has letters, and none of the
 // other case.
 func hasCase(want, other func(rune) bool) testFunc {
 	return func(st *state, v Value, a *args) (bool, error) {
@@ -151,7 +152,7 @@ func isIn(st *state, v Value, a *args) (bool, error) {
 	return st.contains(o[0], v)
 }
 
-// named makes the tests filter and test: a name is known.
+// named makes the tests filter and test, which report whether a name is registered.
 func named(known func(string) bool) testFunc {
 	return func(_ *state, v Value, a *args) (bool, error) {
 		if _, err := a.positional("test", 0, 0); err != nil {

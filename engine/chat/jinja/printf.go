@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// printf is Python's format % arg.
+// printf implements Python's format % arg.
 func (st *state) printf(format *Str, arg Value) (Value, error) {
 	p := &printer{st: st, format: format, arg: arg, b: builder{st: st}}
 	if t, ok := arg.(*tuple); ok {
@@ -32,7 +32,7 @@ type printer struct {
 	arg     Value
 	args    []Value
 	used    int
-	mapping bool // the argument may be read by key, and need not be used
+	mapping bool // the argument may be read by key, so it does not have to be used
 	b       builder
 	pos     int
 }
@@ -62,7 +62,7 @@ func (p *printer) next() (Value, error) {
 	return p.args[p.used-1], nil
 }
 
-// char returns the next byte of the format and moves on.
+// char returns the next byte of the format and advances.
 func (p *printer) char() (byte, error) {
 	if p.pos >= len(p.format.s) {
 		return 0, valueErr("incomplete format")
@@ -71,7 +71,7 @@ func (p *printer) char() (byte, error) {
 	return p.format.s[p.pos-1], nil
 }
 
-// directive formats what stands behind a percent sign.
+// directive formats the directive after a percent sign.
 func (p *printer) directive() error {
 	sp := spec{fill: " ", prec: -1}
 	v, keyed, err := p.key()
@@ -135,7 +135,7 @@ func (p *printer) directive() error {
 	return p.convert(v, c, sp)
 }
 
-// key reads a mapping key in parentheses.
+// key reads a key in parentheses.
 func (p *printer) key() (Value, bool, error) {
 	s := p.format.s
 	if p.pos >= len(s) || s[p.pos] != '(' {
@@ -171,8 +171,8 @@ func (p *printer) key() (Value, bool, error) {
 	return nil, false, typeErr("%s indices must be integers or slices, not str", p.arg.pyType())
 }
 
-// count reads a width or precision: digits, or a star for an argument; -1 if
-// it is missing. A negative argument is returned less one.
+// count reads a width or precision, given as digits or as a star that stands for an
+// argument. It returns -1 if neither is given, and a negative argument minus one.
 func (p *printer) count() (int, error) {
 	if p.pos < len(p.format.s) && p.format.s[p.pos] == '*' {
 		p.pos++

@@ -25,7 +25,7 @@ func (st *state) str(v Value) (*Str, error) {
 	return b.str()
 }
 
-// softStr is markupsafe's soft_str: str(v) that leaves Markup as it is.
+// softStr is markupsafe's soft_str: str(v), except that Markup stays Markup.
 func (st *state) softStr(v Value) (*Str, error) {
 	if s, ok := v.(*Str); ok {
 		return s, nil
@@ -109,7 +109,7 @@ func (st *state) reprDict(b *builder, d *Dict, depth int) error {
 	return b.err
 }
 
-// scalarRepr prints None, truth values and numbers.
+// scalarRepr writes None, booleans and numbers.
 func scalarRepr(v Value) string {
 	switch v := v.(type) {
 	case Bool:
@@ -127,8 +127,8 @@ func scalarRepr(v Value) string {
 	return "None"
 }
 
-// plainRepr prints values without parts. Where Python prints an address this
-// prints a fixed one.
+// plainRepr writes values that do not contain others. Where Python prints an
+// address, it writes a fixed one.
 func plainRepr(v Value) string {
 	switch v := v.(type) {
 	case *undefined:
@@ -153,7 +153,7 @@ func plainRepr(v Value) string {
 	return scalarRepr(v)
 }
 
-// reprStr appends a quoted string; what is quoted keeps its marks.
+// reprStr appends a quoted string. The quoted text keeps its marks.
 func reprStr(b *builder, s *Str) {
 	quote := byte('\'')
 	if strings.Contains(s.s, "'") && !strings.Contains(s.s, `"`) {
@@ -174,8 +174,8 @@ func reprStr(b *builder, s *Str) {
 	b.lit(string(quote))
 }
 
-// escapeRune returns how Python's repr writes a character that does not stand
-// for itself, else "".
+// escapeRune returns the escape that Python's repr writes for a character, or "" if
+// repr writes the character itself.
 func escapeRune(r rune, quote byte) string {
 	switch {
 	case r == rune(quote), r == '\\':
@@ -199,7 +199,7 @@ func escapeRune(r rune, quote byte) string {
 // printable is Python's str.isprintable for one character.
 func printable(r rune) bool { return r == ' ' || unicode.IsPrint(r) }
 
-// floatRepr is Python's repr(f): the shortest digits that give f again.
+// floatRepr is Python's repr(f): the shortest digits that parse to f again.
 func floatRepr(f float64) string {
 	switch {
 	case math.IsNaN(f):

@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// spec is a format specification: of Python's format(), and as far as it goes
-// of the % operator.
+// spec is a format specification of Python's format(). The % operator uses a part
+// of it.
 type spec struct {
-	fill  string // one code point
+	fill  string // fill character, one code point
 	align byte   // '<', '>', '^', '=' or 0
 	sign  byte   // '+', ' ' or 0
 	alt   bool
 	zero  bool
-	posZ  bool // no sign for a number that rounds to zero
+	posZ  bool // no sign for a negative number that rounds to zero
 	width int
 	group string // "", "," or "_"
-	prec  int    // -1: not given
-	typ   byte   // 0: not given
+	prec  int    // precision, -1 if not given
+	typ   byte   // presentation type, 0 if not given
 }
 
 // parseSpec parses [[fill]align][sign][z][#][0][width][grouping][.precision][type].
@@ -75,7 +75,7 @@ func parseSpec(s string) (spec, error) {
 	return sp, nil
 }
 
-// specNumber reads digits off s; -1 without any.
+// specNumber reads the digits at the start of s, and returns -1 if there are none.
 func specNumber(s string) (int, string, error) {
 	n := 0
 	for n < len(s) && isDec(s[n]) {
@@ -114,7 +114,7 @@ func (st *state) format(b *builder, v Value, s string) error {
 		if sp.typ != 0 && sp.typ != 's' || sp.sign != 0 || sp.alt || sp.group != "" || sp.align == '=' && !sp.zero {
 			return valueErr("format specifier '%s' is not for strings", s)
 		}
-		if sp.align == '=' { // a zero in front of the width
+		if sp.align == '=' { // a zero before the width
 			sp.align = '<'
 		}
 		return st.formatStr(b, text, sp)
@@ -122,7 +122,7 @@ func (st *state) format(b *builder, v Value, s string) error {
 	return st.formatNumber(b, num, sp)
 }
 
-// formatStr pads and cuts a string.
+// formatStr pads and truncates a string.
 func (st *state) formatStr(b *builder, s *Str, sp spec) error {
 	if sp.prec >= 0 && s.count() > sp.prec {
 		s = s.cut(0, s.offset(sp.prec))
@@ -130,7 +130,8 @@ func (st *state) formatStr(b *builder, s *Str, sp spec) error {
 	return st.padded(b, sp, s.count(), func() { b.add(s) })
 }
 
-// padded writes what write does, n code points, in a field of the spec's width.
+// padded writes the output of write, which has n code points, into a field of the
+// spec's width.
 func (st *state) padded(b *builder, sp spec, n int, write func()) error {
 	left, right := 0, max(sp.width-n, 0)
 	switch sp.align {
@@ -220,7 +221,7 @@ func (st *state) formatInt(b *builder, n *big.Int, sp spec) error {
 	return st.number(b, n.Sign() < 0, prefix, digits, "", sp)
 }
 
-// number assembles sign, prefix, grouped digits and the rest in their field.
+// number writes the sign, prefix, grouped digits and the rest into a field.
 func (st *state) number(b *builder, neg bool, prefix, whole, rest string, sp spec) error {
 	sign := ""
 	switch {
@@ -256,8 +257,8 @@ func (st *state) number(b *builder, neg bool, prefix, whole, rest string, sp spe
 	return st.padded(b, sp, n, func() { b.lit(sign + prefix + body) })
 }
 
-// zeroPad puts zeros before digits until they fill the room, separators
-// counted that are put in later.
+// zeroPad adds zeros before the digits until they fill the field. It counts the
+// separators that are inserted later.
 func zeroPad(digits string, room int, sep string, every int) string {
 	want := room
 	if sep != "" {
@@ -328,8 +329,8 @@ func alternate(s string, alt bool) string {
 	return s + "."
 }
 
-// generalText is C's %g. dot0 is Python's form without a type, which keeps a
-// digit behind the point and turns to exponents one digit earlier.
+// generalText is C's %g. dot0 selects Python's form without a type, which keeps a
+// digit after the point and switches to exponents one digit earlier.
 func generalText(f float64, prec int, alt, dot0 bool) string {
 	prec = max(prec, 1)
 	e := strconv.FormatFloat(f, 'e', prec-1, 64)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Limits bound the work of a rendering; zero fields take the defaults.
+// Limits bound the work of a rendering. Zero fields take the defaults.
 type Limits struct {
-	Steps  int // evaluations and elements visited; default 50 million
-	Memory int // bytes of all strings and lists made, over the whole rendering; default 512 MiB
+	Steps  int // evaluations and visited elements; default 50 million
+	Memory int // total bytes of all strings and lists made during the rendering; default 512 MiB
 	Output int // bytes of the result; default 64 MiB
-	Depth  int // expressions and calls inside one another; default 2000
+	Depth  int // nested expressions and calls; default 2000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -27,24 +27,24 @@ func (l Limits) withDefaults() Limits {
 }
 
 const (
-	maxNest  = 500     // containers inside one another, in input, output and comparison
+	maxNest  = 500     // nested containers in input, output and comparison
 	maxRange = 100_000 // elements of range(), as in Jinja2's sandbox
-	maxBits  = 1 << 16 // most bits of an integer
+	maxBits  = 1 << 16 // bits of an integer
 )
 
-// state is one rendering.
+// state is the state of one rendering.
 type state struct {
 	ctx    context.Context
 	lim    Limits
-	steps  int // left
-	memory int // left
+	steps  int // remaining steps
+	memory int // remaining bytes
 	depth  int
 	now    time.Time
-	out    *builder // where output goes at this point
+	out    *builder // current output
 	vars   *scope   // the template's top-level variables
 }
 
-// charge pays for n units of work.
+// charge deducts n units of work from the budget.
 func (st *state) charge(n int) error {
 	before := st.steps
 	st.steps -= n
@@ -57,7 +57,7 @@ func (st *state) charge(n int) error {
 	return nil
 }
 
-// alloc pays for n bytes.
+// alloc deducts n bytes from the budget.
 func (st *state) alloc(n int) error {
 	if n < 0 || n > st.memory {
 		return limitErr("more than %d bytes of memory", st.lim.Memory)
@@ -66,7 +66,7 @@ func (st *state) alloc(n int) error {
 	return nil
 }
 
-// list returns a list of the given length that is paid for.
+// list returns a list of the given length and deducts its size from the budget.
 func (st *state) list(n int) ([]Value, error) {
 	if err := st.items(n); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (st *state) list(n int) ([]Value, error) {
 	return make([]Value, 0, n), nil
 }
 
-// items pays for n elements of a list.
+// items deducts the size of n list elements from the budget.
 func (st *state) items(n int) error {
 	if n > st.memory/16 {
 		return limitErr("a list of %d elements", n)
@@ -85,7 +85,7 @@ func (st *state) items(n int) error {
 	return st.charge(n / 4)
 }
 
-// eval evaluates an expression; nesting and work are bounded.
+// eval evaluates an expression within the limits on nesting and work.
 func (st *state) eval(x expr, sc *scope) (Value, error) {
 	if err := st.enter(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (st *state) eval(x expr, sc *scope) (Value, error) {
 	return v, err
 }
 
-// enter goes one level down; the caller takes it back from depth.
+// enter increments depth and checks its limit. The caller must decrement it.
 func (st *state) enter() error {
 	if st.depth >= st.lim.Depth {
 		return limitErr("expressions and calls nested deeper than %d", st.lim.Depth)
@@ -107,7 +107,7 @@ func (st *state) enter() error {
 	return nil
 }
 
-// capture runs f with output going to a string of its own.
+// capture runs f and returns its output as a string.
 func (st *state) capture(f func() error) (*Str, error) {
 	outer := st.out
 	b := &builder{st: st}
@@ -120,7 +120,7 @@ func (st *state) capture(f func() error) (*Str, error) {
 	return b.str()
 }
 
-// scope holds the variables of a template, loop pass, macro call or block.
+// scope holds the variables of a template, loop iteration, macro call or block.
 type scope struct {
 	names  []string
 	vals   []Value

@@ -85,7 +85,7 @@ func (p *parser) set(at line) (stmt, error) {
 	return s, err
 }
 
-// assignTarget parses what an assignment writes to. attrs allows ns.x; end is
+// assignTarget parses the left side of an assignment. attrs allows ns.x, and end is
 // the name that ends a tuple without parentheses.
 func (p *parser) assignTarget(attrs bool, end string) (target, error) {
 	var out []target
@@ -140,7 +140,7 @@ func (p *parser) oneTarget(attrs bool) (target, error) {
 	return target{name: name}, p.store(name)
 }
 
-// store notes that a name is written.
+// store records that a name is written.
 func (p *parser) store(name string) error {
 	switch name {
 	case "true", "false", "none", "True", "False", "None":
@@ -156,7 +156,7 @@ func (p *parser) store(name string) error {
 	return nil
 }
 
-// load notes that a name is read.
+// load records that a name is read.
 func (p *parser) load(name string) {
 	for _, u := range p.special {
 		if !u.hidden[name] {

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// optionalStr returns an argument that may be None; nil if absent.
+// optionalStr returns an argument that may be None. The result is nil if the
+// argument is absent.
 func optionalStr(fn string, v Value) (*Str, error) {
 	switch v := v.(type) {
 	case nil, NoneType:
@@ -53,8 +54,8 @@ func (s *Str) strip(fn string, chars Value, left, right bool) (Value, error) {
 	return s.cut(lo, hi), nil
 }
 
-// replace replaces up to count occurrences of old, all if count is negative.
-// Between characters an empty old is found.
+// replace replaces up to count occurrences of old, or all if count is negative. An
+// empty old matches between characters.
 func (st *state) replace(s, old, with *Str, count int) (*Str, error) {
 	if err := st.charge(len(s.s) / 32); err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func splitMethod(name string, white func(string, int) []span, by func(s, sep str
 		if sep != nil && sep.s == "" {
 			return nil, valueErr("empty separator")
 		}
-		// in the worst case every other byte is a part
+		// in the worst case every second byte is a part
 		if err := st.charge(len(s.s) / 16); err != nil {
 			return nil, err
 		}
@@ -123,9 +124,9 @@ func splitMethod(name string, white func(string, int) []span, by func(s, sep str
 	}
 }
 
-// cuts returns the list of the given parts of s.
+// cuts returns the parts of s as a list.
 func (st *state) cuts(s *Str, parts []span) (Value, error) {
-	items, err := st.list(5 * len(parts)) // the strings themselves included
+	items, err := st.list(5 * len(parts)) // the memory includes the strings themselves
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (st *state) cuts(s *Str, parts []span) (Value, error) {
 
 func notSpace(r rune) bool { return !isSpace(r) }
 
-// fields cuts s at white space, at most most times unless that is negative.
+// fields splits s at white space, at most `most` times unless that is negative.
 func fields(s string, most int) []span {
 	var out []span
 	for at := 0; ; {
@@ -155,7 +156,7 @@ func fields(s string, most int) []span {
 	}
 }
 
-// rfields is fields from the right.
+// rfields is fields starting from the right.
 func rfields(s string, most int) []span {
 	var out []span
 	for {
@@ -203,7 +204,7 @@ func rsplitBy(s, sep string, most int) []span {
 	return out
 }
 
-// lines cuts s at line ends; keep leaves them in.
+// lines splits s at line ends. keep leaves the line ends in the parts.
 func (s *Str) lines(keep bool) []*Str {
 	var out []*Str
 	for at := 0; at < len(s.s); {
@@ -246,8 +247,8 @@ func linesMethod(st *state, s *Str, a *args) (Value, error) {
 	return &List{items}, err
 }
 
-// window returns the part of s between two optional bounds, as bytes; ok is
-// false if the start lies behind the end.
+// window returns the part of s between two optional bounds, as byte offsets. ok is
+// false if the start is after the end.
 func (s *Str) window(lo, hi Value) (span, bool, error) {
 	for _, v := range []*Value{&lo, &hi} {
 		if *v == nil {

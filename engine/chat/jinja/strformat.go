@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// formatter is str.format, with attributes and elements looked up the way
-// templates do.
+// formatter implements str.format. It looks up attributes and elements as templates
+// do.
 type formatter struct {
 	st     *state
 	source *Str
 	args   []Value
 	named  *Dict
-	auto   int // next automatic number; -1 once a field was numbered by hand
+	auto   int // next automatic field number; -1 once a field has an explicit number
 }
 
 // formatMethod is str.format(*args, **kwargs).
@@ -49,7 +49,7 @@ func (st *state) formatWith(s *Str, pos []Value, named *Dict) (Value, error) {
 	return b.value(s.safe)
 }
 
-// run formats s; depth bounds fields inside specifications.
+// run formats s. depth bounds the fields nested in specifications.
 func (f *formatter) run(b *builder, s *Str, depth int) error {
 	if depth == 0 {
 		return valueErr("Max string recursion exceeded")
@@ -82,7 +82,7 @@ func (f *formatter) run(b *builder, s *Str, depth int) error {
 	return b.err
 }
 
-// fieldEnd finds the brace that closes the field that starts at from.
+// fieldEnd returns the index of the brace that closes the field starting at from.
 func fieldEnd(s string, from int) (int, error) {
 	depth, bracket := 1, false
 	for i := from; i < len(s); i++ {
@@ -190,7 +190,7 @@ func (f *formatter) convert(v Value, conv string) (Value, error) {
 	return nil, valueErr("Unknown conversion specifier %s", conv)
 }
 
-// asciiEscape writes a character beyond ASCII as Python's ascii() does.
+// asciiEscape writes a non-ASCII character as Python's ascii() does.
 func asciiEscape(r rune) string {
 	switch {
 	case r < 0x100:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// strftime formats a time as C's strftime does in the C locale, with the
-// GNU flags -, _, 0, ^ and #. Times have no zone, as Python's datetime.now().
+// strftime formats a time like C's strftime in the C locale, with the GNU flags -,
+// _, 0, ^ and #. Times have no zone, as in Python's datetime.now().
 func strftime(t time.Time, format string) string {
 	var out strings.Builder
 	for i := 0; i < len(format); i++ {
@@ -102,7 +102,7 @@ func timeField(t time.Time, c byte, flags string) (string, bool) {
 	return timeText(t, c, flags)
 }
 
-// timeText formats the directives that are names or made of others.
+// timeText formats the directives that print names or combine other directives.
 func timeText(t time.Time, c byte, flags string) (string, bool) {
 	day, month := t.Weekday().String(), t.Month().String()
 	half := "AM"

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Jinja2 decides when it compiles a template where each name of each scope
-// comes from. Nearly always that is what looking outwards at run time finds.
-// The exception: a name that a scope writes before it reads it, and that no
-// scope around mentions, is undefined until it is written, even if the
-// template got a variable of that name. This file finds these names.
+// When Jinja2 compiles a template, it decides for each name of each scope where its
+// value comes from. A lookup outwards at run time nearly always gives the same
+// value. The exception is a name that a scope writes before it reads it and that no
+// enclosing scope mentions. Such a name is undefined until it is written, even if
+// the caller passed a variable of that name. This file finds these names.
 
-// origin is where a name of a scope comes from before the scope writes it.
+// origin says where a name of a scope comes from before the scope writes it.
 type origin uint8
 
 const (
-	fromOutside origin = iota // the scopes around, then the template's variables
+	fromOutside origin = iota // enclosing scopes, then the template's variables
 	fromNowhere               // undefined
 	fromCall                  // a parameter or loop variable
 )
@@ -62,8 +62,8 @@ func (s *symbols) param(name string) {
 	s.refs[name] = fromCall
 }
 
-// branches visits alternatives, of which at most one runs. What only they
-// write comes from outside before.
+// branches visits alternatives, of which at most one runs. If only some of them
+// write a name, its earlier value comes from outside.
 func (s *symbols) branches(visits ...func(*symbols)) {
 	before := maps.Clone(s.stores)
 	var copies []*symbols
@@ -83,7 +83,7 @@ func (s *symbols) branches(visits ...func(*symbols)) {
 	}
 }
 
-// undefs are the names that are undefined until the scope writes them.
+// undefs returns the names that are undefined until the scope writes them.
 func (s *symbols) undefs() []string {
 	var out []string
 	for name, o := range s.refs {
@@ -95,7 +95,7 @@ func (s *symbols) undefs() []string {
 	return out
 }
 
-// stmts notes the names of statements that belong to this scope.
+// stmts records the names used by statements that belong to this scope.
 func (s *symbols) stmts(body []stmt) {
 	for _, x := range body {
 		s.stmt(x)
@@ -128,7 +128,7 @@ func (s *symbols) stmt(x stmt) {
 	}
 }
 
-// ifFrom visits test i of an if block, its body, and what follows if it fails.
+// ifFrom visits test i of an if block, its body, and then the remaining tests.
 func (s *symbols) ifFrom(x *ifStmt, i int) {
 	s.exprs(x.tests[i])
 	rest := func(c *symbols) {
@@ -158,7 +158,7 @@ func (s *symbols) target(t target, param bool) {
 	}
 }
 
-// exprs notes the names that expressions read.
+// exprs records the names that expressions read.
 func (s *symbols) exprs(xs ...expr) {
 	for _, x := range xs {
 		switch x := x.(type) {
@@ -213,7 +213,7 @@ func (s *symbols) args(a *callArgs) {
 	s.exprs(a.dynPos, a.dynNamed)
 }
 
-// scopes finds the undefined names of the scopes inside statements of this one.
+// scopes finds the undefined names of the scopes that statements of this one open.
 func (s *symbols) scopes(body []stmt) {
 	for _, x := range body {
 		switch x := x.(type) {

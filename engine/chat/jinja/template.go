@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Template is a parsed template. It may render several times at once.
+// Template is a parsed template. It is safe for concurrent rendering.
 type Template struct {
 	body   []stmt
 	undef  []string // see symbols.go
 	limits Limits
 }
 
-// Piece is a part of the rendered text. Special tokens may be looked for
-// inside neighbouring trusted pieces only.
+// Piece is a part of the rendered text. Special tokens may be recognised only
+// inside adjacent trusted pieces.
 type Piece struct {
 	Text    string
 	Trusted bool
 }
 
-// Options are what a rendering sees besides its variables.
+// Options are the inputs of a rendering in addition to its variables.
 type Options struct {
-	Now    time.Time // what strftime_now reads
-	Limits *Limits   // nil: the template's
+	Now    time.Time // time that strftime_now returns
+	Limits *Limits   // nil selects the template's limits
 }
 
-// Parse parses a template. Errors are ErrSyntax with the line, or ErrLimit
-// for a source of more than 4 MiB.
+// Parse parses a template. It returns ErrSyntax with the line, or ErrLimit for a
+// source of more than 4 MiB.
 func Parse(source string, limits Limits) (*Template, error) {
 	if len(source) > maxSource {
 		return nil, limitErr("template of %d bytes, at most %d are allowed", len(source), maxSource)
@@ -44,9 +44,9 @@ func Parse(source string, limits Limits) (*Template, error) {
 	return &Template{body: body, undef: outside.scope(body, nil), limits: limits.withDefaults()}, nil
 }
 
-// Render renders the template with the given variables, which it leaves as
-// they are. The error is a *RaiseError if the template refuses the input, an
-// *Error, or the context's.
+// Render renders the template with the given variables and does not change them.
+// The error is a *RaiseError if the template refuses the input, an *Error, or the
+// context's error.
 func (t *Template) Render(ctx context.Context, vars *Dict, o Options) ([]Piece, error) {
 	lim := t.limits
 	if o.Limits != nil {
@@ -89,8 +89,8 @@ func Text(pieces []Piece) string {
 	return string(buf)
 }
 
-// clone copies the lists and mappings of an input value, so that a template
-// that appends to a list changes a list of its own.
+// clone copies the lists and mappings of an input value, so that templates cannot
+// change the caller's lists.
 func (st *state) clone(v Value, depth int) (Value, error) {
 	if depth > maxNest {
 		return nil, limitErr("input nested deeper than %d", maxNest)

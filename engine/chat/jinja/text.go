@@ -10,22 +10,22 @@ import (
 // span is a half-open range of bytes.
 type span struct{ lo, hi int }
 
-// Str is a string that knows which of its bytes a person typed.
-// It is immutable, so that templates may render at the same time.
+// Str is a string that records which of its bytes a person typed. It is immutable,
+// so concurrent renderings can share it.
 type Str struct {
 	s     string
-	typed []span // sorted, apart by at least one byte, none empty
-	safe  bool   // Python's markupsafe.Markup
-	runes int    // code points plus one; 0: to be counted when asked for
+	typed []span // sorted, non-empty, at least one byte apart
+	safe  bool   // the value is a markupsafe.Markup
+	runes int    // code points plus one; 0 until they are counted
 }
 
-// Trusted returns a string whose special tokens are meant as such.
+// Trusted returns a string in which special tokens are recognised.
 func Trusted(s string) *Str {
 	s = valid(s)
 	return &Str{s: s, runes: utf8.RuneCountInString(s) + 1}
 }
 
-// Typed returns a string that a person typed: nothing in it is a special token.
+// Typed returns a string that a person typed. No special token is recognised in it.
 func Typed(s string) *Str {
 	out := Trusted(s)
 	if out.s != "" {
@@ -74,13 +74,13 @@ func (s *Str) offset(i int) int {
 	return off
 }
 
-// cut returns the bytes lo to hi with their marks.
+// cut returns the bytes [lo, hi) with their marks.
 func (s *Str) cut(lo, hi int) *Str {
 	if lo == 0 && hi == len(s.s) {
 		return s
 	}
 	out := &Str{s: s.s[lo:hi], safe: s.safe}
-	if s.runes == len(s.s)+1 { // each of one byte
+	if s.runes == len(s.s)+1 { // every code point is one byte
 		out.runes = hi - lo + 1
 	}
 	for _, sp := range s.spansIn(lo, hi) {
@@ -89,7 +89,7 @@ func (s *Str) cut(lo, hi int) *Str {
 	return out
 }
 
-// spansIn returns the marks that touch the bytes lo to hi.
+// spansIn returns the marks that overlap the bytes [lo, hi).
 func (s *Str) spansIn(lo, hi int) []span {
 	if lo >= hi || len(s.typed) == 0 {
 		return nil
@@ -117,9 +117,9 @@ func (s *Str) withSafe(safe bool) *Str {
 	return &out
 }
 
-// builder concatenates marked text and charges the memory for it, also what it
-// outgrows, to the state's budget. The first budget error sticks and is
-// returned by str.
+// builder concatenates marked text. It charges all memory that it allocates,
+// including outgrown buffers, to the state's budget. The first budget error is kept
+// and returned by str.
 type builder struct {
 	st    *state
 	buf   []byte
@@ -140,7 +140,7 @@ func (b *builder) write(s string, typed bool) {
 	b.buf = append(b.buf, s...)
 }
 
-// reserve makes room for n bytes more.
+// reserve makes room for n more bytes.
 func (b *builder) reserve(n int) error {
 	if n <= cap(b.buf)-len(b.buf) {
 		return b.st.alloc(n)
@@ -166,7 +166,7 @@ func (b *builder) lit(s string) { b.write(s, false) }
 
 func (b *builder) add(s *Str) { b.addRange(s, 0, len(s.s)) }
 
-// addRange appends the bytes lo to hi of s with their marks.
+// addRange appends the bytes [lo, hi) of s with their marks.
 func (b *builder) addRange(s *Str, lo, hi int) {
 	if lo >= hi || b.err != nil {
 		return
@@ -185,7 +185,7 @@ func (b *builder) addRange(s *Str, lo, hi int) {
 	b.buf = append(b.buf, s.s[lo:hi]...)
 }
 
-// str returns what was built.
+// str returns the built string.
 func (b *builder) str() (*Str, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -193,7 +193,7 @@ func (b *builder) str() (*Str, error) {
 	return &Str{s: string(b.buf), typed: b.typed, runes: utf8.RuneCount(b.buf) + 1}, nil
 }
 
-// value is str as a Value, Markup if safe is set.
+// value returns the built string as a Value, and as Markup if safe is set.
 func (b *builder) value(safe bool) (Value, error) {
 	s, err := b.str()
 	if err != nil {
@@ -203,7 +203,7 @@ func (b *builder) value(safe bool) (Value, error) {
 	return s, nil
 }
 
-// pieces splits what was built at the borders of the marks.
+// pieces splits the built string where its marks begin and end.
 func (b *builder) pieces() []Piece {
 	var out []Piece
 	put := func(lo, hi int, trusted bool) {
@@ -221,8 +221,8 @@ func (b *builder) pieces() []Piece {
 	return out
 }
 
-// taint returns out, marked as typed throughout if any of the sources is
-// marked: for results whose bytes cannot be traced one by one.
+// taint returns out, marked as typed throughout if any source has a mark. It is for
+// results whose bytes cannot be traced individually.
 func taint(out string, from ...Value) *Str {
 	typed := slices.ContainsFunc(from, func(v Value) bool {
 		s, ok := v.(*Str)
@@ -234,8 +234,8 @@ func taint(out string, from ...Value) *Str {
 	return Trusted(out)
 }
 
-// mapRunes rewrites a string code point by code point; what f returns for one
-// has that code point's mark.
+// mapRunes rewrites a string one code point at a time. The text that f returns gets
+// the mark of its code point.
 func (st *state) mapRunes(s *Str, f func(i int, r rune) string) (*Str, error) {
 	b := builder{st: st, buf: make([]byte, 0, len(s.s))}
 	if err := st.charge(len(s.s) / 8); err != nil {
@@ -252,7 +252,7 @@ func (st *state) mapRunes(s *Str, f func(i int, r rune) string) (*Str, error) {
 	return out, nil
 }
 
-// Join joins strings with a trusted separator; the parts keep their marks and
+// Join joins strings with a trusted separator. The parts keep their marks, and
 // values that are not strings are left out.
 func Join(sep string, parts ...Value) *Str {
 	out := &Str{}

@@ -13,8 +13,8 @@ var simpleEscapes = map[byte]string{
 	'n': "\n", 'r': "\r", 't': "\t", 'v': "\v",
 }
 
-// unescape resolves the escapes of a string literal as Python's codec
-// unicode-escape does; unknown ones stay as they are.
+// unescape resolves the escapes of a string literal as Python's unicode-escape
+// codec does. Unknown escapes stay unchanged.
 func unescape(s string) (string, error) {
 	if !strings.Contains(s, `\`) {
 		return s, nil
@@ -53,12 +53,12 @@ func unescape(s string) (string, error) {
 			if v > utf8.MaxRune {
 				return "", errors.New("illegal Unicode character")
 			}
-			out.WriteRune(rune(v)) // half a surrogate pair becomes U+FFFD
+			out.WriteRune(rune(v)) // an unpaired surrogate becomes U+FFFD
 			i += 2 + n
 		case c == 'N':
 			return "", errors.New(`characters by name (\N) are not supported`)
 		case c >= utf8.RuneSelf:
-			// Python sees the escaped form of the character
+			// Python sees the character in its escaped form
 			r, size := utf8.DecodeRuneInString(s[i+1:])
 			out.WriteString(asciiEscape(r))
 			i += 1 + size

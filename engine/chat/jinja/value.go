@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// Value is a value that a template computes with: one of NoneType, Bool, Int,
-// Float, *Str, *List, *Dict, or a value that only the interpreter makes.
+// Value is a value that a template computes with: a NoneType, Bool, Int, Float,
+// *Str, *List or *Dict, or a value that only the interpreter makes.
 type Value interface {
 	// pyType is the type's name in Python, as its error messages print it.
 	pyType() string
@@ -18,10 +18,10 @@ type NoneType struct{}
 // None is Python's None.
 var None = NoneType{}
 
-// Bool is a truth value; it counts as the number 0 or 1.
+// Bool is a boolean. In arithmetic it is the number 0 or 1.
 type Bool bool
 
-// Int is an integer of 64 bits; larger ones are *bigInt.
+// Int is a 64-bit integer. Larger integers are *bigInt.
 type Int int64
 
 // Float is a float64.
@@ -30,10 +30,11 @@ type Float float64
 // bigInt is an integer that does not fit Int.
 type bigInt struct{ v *big.Int }
 
-// List is a list; templates may append to it.
+// List is a list. Templates may append to it.
 type List struct{ items []Value }
 
-// tuple is an immutable list; names, if set, are attributes of its elements.
+// tuple is an immutable list. If names is set, they are attribute names of the
+// elements.
 type tuple struct {
 	items []Value
 	names []string
@@ -42,7 +43,7 @@ type tuple struct {
 // undefined is the value of a name, key or attribute that does not exist.
 type undefined struct {
 	msg    string
-	unsafe bool // use is a security error
+	unsafe bool // using the value is a security error
 }
 
 // rangeValue is range(start, stop, step).
@@ -60,10 +61,11 @@ type iterValue struct {
 	iter iterator
 }
 
-// namespace is the object that `set ns.x = …` writes to.
+// namespace is the object whose attributes `set ns.x = …` writes.
 type namespace struct{ attrs *Dict }
 
-// function is a global, a method bound to its value, or a special function.
+// function is a global function, a method bound to its value, or a special
+// function.
 type function struct {
 	name string
 	kind string // "function" or "method", for printing
@@ -71,7 +73,7 @@ type function struct {
 	attr map[string]Value
 }
 
-// iterator yields the elements of a value; ok is false after the last.
+// iterator yields the elements of a value. ok is false after the last one.
 type iterator func() (v Value, ok bool, err error)
 
 func (NoneType) pyType() string     { return "NoneType" }
@@ -109,8 +111,8 @@ func (l *List) At(i int) Value { return l.items[i] }
 // Append adds an element.
 func (l *List) Append(v Value) { l.items = append(l.items, v) }
 
-// use returns the error of doing anything with an undefined value but
-// printing it, looping over it or testing it.
+// use returns the error for an operation on an undefined value other than printing
+// it, looping over it or testing it.
 func (u *undefined) use() error {
 	if u.unsafe {
 		return fail(ErrSecurity, "%s", u.msg)
@@ -122,8 +124,8 @@ func undefinedName(name string) *undefined {
 	return &undefined{msg: fmt.Sprintf("'%s' is undefined", name)}
 }
 
-// describe names a value's type the way Jinja2's messages about missing
-// attributes do.
+// describe names a value's type as Jinja2 does in messages about missing
+// attributes.
 func describe(v Value) string {
 	switch v.(type) {
 	case NoneType:
@@ -173,8 +175,8 @@ func truth(v Value) bool {
 	return true
 }
 
-// length is Python's len(v) for values that have one without being read;
-// a loop's length is not among them.
+// length is Python's len(v) for values whose length is known without reading their
+// elements. The length of a loop is not.
 func length(v Value) (int, bool) {
 	switch v := v.(type) {
 	case *Str:
