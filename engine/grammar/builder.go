@@ -17,7 +17,7 @@ import (
 type Builder struct {
 	rules   []rule
 	names   map[string]int
-	missing map[int]func() error // rules that are used and not yet defined
+	missing map[int]func() error // rules that are used but not yet defined
 	json    *jsonRules
 }
 
@@ -31,7 +31,7 @@ func (b *Builder) AddGBNF(text string) error {
 	return (&parser{b: b, src: text}).rules()
 }
 
-// AddRule adds one rule; gbnf is what stands behind ::=.
+// AddRule adds one rule. gbnf is the text after ::=.
 func (b *Builder) AddRule(name, gbnf string) error {
 	for i := range len(name) {
 		if !isWord(name[i]) {
@@ -42,7 +42,7 @@ func (b *Builder) AddRule(name, gbnf string) error {
 		return fmt.Errorf("%w: empty rule name", ErrSyntax)
 	}
 	p := &parser{b: b, src: gbnf}
-	p.depth = 1 // line breaks are blanks here
+	p.depth = 1 // line breaks count as blanks here
 	p.space(true)
 	body, err := p.alternatives()
 	if err != nil {
@@ -58,16 +58,17 @@ func (b *Builder) AddRule(name, gbnf string) error {
 }
 
 // AddSchema adds a rule that matches the documents of a JSON schema, with the
-// limits and the choices that [FromSchema] tells.
+// limits and choices that [FromSchema] documents.
 //
-// at leads to a part of the schema, whose references may be to other parts.
+// at is the path of a part of the schema. References in that part may point to
+// other parts.
 func (b *Builder) AddSchema(name string, schema []byte, at ...string) error {
 	body, _, err := b.schema(name, schema, at, false)
 	return b.addSchema(name, body, err)
 }
 
-// AddLooseSchema is AddSchema that leaves out the keywords which no grammar here
-// follows, and returns where they stand in the schema.
+// AddLooseSchema is AddSchema without the keywords that this package cannot
+// enforce. It returns the paths of those keywords in the schema.
 func (b *Builder) AddLooseSchema(name string, schema []byte, at ...string) (left []string, err error) {
 	body, left, err := b.schema(name, schema, at, true)
 	return left, b.addSchema(name, body, err)
@@ -93,7 +94,7 @@ func (b *Builder) AddLiteral(name, text string) error {
 	return b.define(name, lit(text))
 }
 
-// AddGrammar adds a rule that matches the texts of another grammar.
+// AddGrammar adds a rule that matches everything that another grammar matches.
 func (b *Builder) AddGrammar(name string, g *Grammar) error {
 	first := len(b.rules)
 	for _, r := range g.rules {
@@ -105,7 +106,7 @@ func (b *Builder) AddGrammar(name string, g *Grammar) error {
 	return b.define(name, ref(first+g.root))
 }
 
-// shifted returns a copy of e whose rules lie further back.
+// shifted returns a copy of e whose rule numbers are increased by the given amount.
 func shifted(e *expr, by int) *expr {
 	if e == nil {
 		return nil
@@ -165,7 +166,8 @@ func (b *Builder) define(name string, body *expr) error {
 	return nil
 }
 
-// use returns the rule of a name; undefined is the error if it never gets one.
+// use returns the number of the rule with a name. undefined is the error to return
+// if the rule is never defined.
 func (b *Builder) use(name string, undefined func() error) (int, error) {
 	if id, ok := b.names[name]; ok {
 		return id, nil
@@ -179,7 +181,7 @@ func (b *Builder) use(name string, undefined func() error) (int, error) {
 	return id, nil
 }
 
-// add appends a rule that no GBNF text can name.
+// add appends a rule that GBNF text cannot refer to.
 func (b *Builder) add(r rule) (int, error) {
 	if len(b.rules) >= maxRules {
 		return 0, fmt.Errorf("more than %d rules", maxRules)
@@ -188,12 +190,12 @@ func (b *Builder) add(r rule) (int, error) {
 	return len(b.rules) - 1, nil
 }
 
-// After returns the grammar of free text in which, once one of the markers
-// stands there, g must follow to the end. Text without a marker may continue and
-// end as it likes. A marker that is a control token's text means that token.
+// After returns a grammar of free text. Once the text contains one of the markers,
+// g must match everything after the marker. Text without a marker may continue and
+// may end anywhere. A marker that is a control token's text stands for that token.
 func (g *Grammar) After(markers ...string) (*Grammar, error) { return g.behind(0, markers) }
 
-// Behind is After for text that must not end without a marker, such as
+// Behind is After for text that must contain a marker before it ends, such as
 // reasoning before an answer that g describes.
 func (g *Grammar) Behind(markers ...string) (*Grammar, error) { return g.behind(1, markers) }
 

@@ -7,14 +7,15 @@ import (
 	"sync"
 )
 
-// maxCompiled is how many grammars a vocabulary keeps compiled, the latest used.
+// maxCompiled is the number of compiled grammars that a vocabulary keeps, most
+// recently used first.
 const maxCompiled = 8
 
 // cache keeps compiled grammars by their content, so that requests with equal
-// grammars share what is known about masks.
+// grammars share their cached masks.
 type cache struct {
 	mu   sync.Mutex
-	list []cached // the latest used first
+	list []cached // most recently used first
 }
 
 type cached struct {
@@ -22,7 +23,7 @@ type cached struct {
 	c   *Compiled
 }
 
-// find returns the grammar of a sum, nil if it is not kept.
+// find returns the compiled grammar with a hash, or nil.
 func (k *cache) find(sum [sha256.Size]byte) *Compiled {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,13 +47,15 @@ func (k *cache) add(sum [sha256.Size]byte, c *Compiled) {
 	k.list[0] = cached{sum, c}
 }
 
-// summer writes a grammar into a hash, every part with its length.
+// summer writes a grammar into a hash. It writes each part's length before the
+// part.
 type summer struct {
 	h   hash.Hash
 	buf []byte
 }
 
-// sum identifies what a grammar matches; equal sums mean equal grammars.
+// sum returns a hash of everything that determines what a grammar matches. Equal
+// hashes mean equal grammars.
 func (g *Grammar) sum() [sha256.Size]byte {
 	s := summer{h: sha256.New()}
 	s.ints(g.root, len(g.rules))

@@ -13,22 +13,22 @@ import (
 // maxChecks bounds the work of one check.
 const maxChecks = 1 << 18
 
-// patternTime bounds the search for a pattern that is not regular.
+// patternTime limits the time of one search for a non-regular pattern.
 const patternTime = time.Second
 
-// Check tells whether documents are valid, by all keywords that say so except
-// format, $dynamicRef and $recursiveRef.
+// Check validates documents by all validating keywords of a schema except format,
+// $dynamicRef and $recursiveRef.
 type Check struct {
 	doc      *document
 	patterns map[string]pattern
 }
 
-// pattern is a pattern of a schema, ready to search for.
+// pattern is a schema's pattern, compiled for searching.
 type pattern interface {
 	matches(text string) (bool, error)
 }
 
-// NewCheck reads a schema.
+// NewCheck compiles a schema.
 func NewCheck(schema []byte) (*Check, error) {
 	root, err := readValue(schema)
 	if err != nil {
@@ -38,7 +38,7 @@ func NewCheck(schema []byte) (*Check, error) {
 }
 
 // Validate returns an error that names the first keyword that a JSON document
-// breaks, and where.
+// violates, and the place in the document.
 func (c *Check) Validate(doc []byte) error {
 	v, err := readValue(doc)
 	if err != nil {
@@ -55,19 +55,19 @@ func (c *Check) Validate(doc []byte) error {
 	return nil
 }
 
-// checking is one run of a check.
+// checking is the state of one validation.
 type checking struct {
 	c     *Check
 	steps int
 	depth int
 }
 
-// seen are the members and items that a schema has looked at, for the keywords
-// about those that none has.
+// seen records which members and items a schema has evaluated, for
+// unevaluatedProperties and unevaluatedItems.
 type seen struct {
 	members map[string]bool
 	items   map[int]bool
-	all     bool // all items are checked
+	all     bool // all items were evaluated
 }
 
 func (s *seen) add(o seen) {
@@ -94,7 +94,7 @@ func (s *seen) item(i int) {
 	s.items[i] = true
 }
 
-// schema checks a value; why is empty where it is valid.
+// schema validates a value. why is empty if the value is valid.
 func (r *checking) schema(at raw, v *value, place string) (why string, ev seen, err error) {
 	if r.steps++; r.steps > maxChecks {
 		return "", ev, fault(at.path, "checking takes more than %d steps", maxChecks)
@@ -137,7 +137,7 @@ func broken(at raw, place string) string {
 	return fmt.Sprintf("%s does not satisfy %s", place, at.path)
 }
 
-// plain checks the keywords about a value that hold no schemas.
+// plain validates a value by the keywords that contain no schemas.
 func (r *checking) plain(at raw, v *value, place string, _ *seen) (string, error) {
 	if t := at.v.at["type"]; t != nil {
 		if ok := hasType(t, v) || v.kind == isNull && isYes(at.v.at["nullable"]); !ok {
@@ -181,7 +181,7 @@ func hasType(t, v *value) bool {
 	return slices.ContainsFunc(list, func(name *value) bool { return typeNames[name.text]&have != 0 })
 }
 
-// counted returns the keyword that a count breaks, empty for none.
+// counted returns which of the keywords least and most the count n violates, or "".
 func counted(schema *value, n int, least, most string) string {
 	count := big.NewRat(int64(n), 1)
 	if m := schema.at[least]; m != nil && m.kind == isNumber && count.Cmp(m.num) < 0 {
@@ -219,7 +219,7 @@ func checkNumber(at raw, v *value, place string) string {
 	return ""
 }
 
-// match searches a text for a pattern.
+// match reports whether a text contains a match of a pattern.
 func (c *Check) match(at raw, src, text string) (bool, error) {
 	p := c.patterns[src]
 	if p == nil {
@@ -240,8 +240,8 @@ type irregular struct{ *regexp2.Regexp }
 
 func (p irregular) matches(text string) (bool, error) { return p.MatchString(text) }
 
-// newPattern reads a pattern: one that is regular as the grammars do, others
-// with an engine that backtracks, within bounds.
+// newPattern compiles a pattern. Regular patterns use the package's own automata.
+// Others use a backtracking engine with time limits.
 func newPattern(src string) (pattern, error) {
 	steps := 0
 	if d, err := patternDFA(src, true, &steps); err == nil {

@@ -10,15 +10,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestLooseSchemas builds schemas without the keywords that no grammar follows,
-// names them, and checks documents by them as another implementation does.
+// TestLooseSchemas builds schemas without the keywords that grammars cannot
+// enforce. It checks which keywords are reported and compares the validation of
+// documents with another implementation.
 func TestLooseSchemas(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
 		schema, left string
-		yes, no      string // documents; all are in the grammar
+		yes, no      string // documents, all of which the grammar matches
 	}{
 		{`{"type":"array","items":{"type":"integer","minimum":0,"maximum":3},"minItems":2,"maxItems":3,"uniqueItems":true}`, "#/uniqueItems", `[1,2]`, `[1,1]`},
 		{`{"type":"array","prefixItems":[{"type":"integer"},{"type":"integer"}],"uniqueItems":true}`, "#/uniqueItems", `[1,2]`, `[7,7]`},
@@ -68,7 +69,7 @@ func TestLooseSchemas(t *testing.T) {
 			}
 		}
 		if c.left == "#/pattern" || c.left == "#/patternProperties" {
-			continue // the other implementation knows regular patterns only
+			continue // the other implementation supports only regular patterns
 		}
 		other := validator(t, []byte(c.schema))
 		for i := range 60 {
@@ -92,7 +93,7 @@ func agree(t *testing.T, schema, doc string, c *Check, other *jsonschema.Schema)
 	}
 }
 
-// TestCheck compares the verdicts about documents of one schema by another.
+// TestCheck compares validation results with those of another implementation.
 func TestCheck(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)
@@ -119,7 +120,7 @@ func TestCheck(t *testing.T) {
 	verdicts := 0
 	for _, c := range cases {
 		if strings.Contains(string(c.Schema), `"format"`) || strings.Contains(string(c.Schema), `"nullable"`) {
-			continue // not asserted here, not known there
+			continue // the two implementations differ in whether they check format
 		}
 		ours, err := NewCheck(c.Schema)
 		if err != nil {
@@ -136,7 +137,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLookAhead follows look-ahead at the start of a pattern in the grammar.
+// TestLookAhead checks that the grammar follows look-ahead at the start of a
+// pattern.
 func TestLookAhead(t *testing.T) {
 	toks := newTokens(t, newVocab(jsonTexts...))
 	for _, c := range []struct{ pattern, yes, no string }{
@@ -160,20 +162,20 @@ func TestLookAhead(t *testing.T) {
 			t.Errorf("%s: %q and %q are not told apart", c.pattern, c.yes, c.no)
 		}
 	}
-	for _, pattern := range []string{`^(?=a)b|c`, `(?=a)b`, `^a(?=b)`} { // generated without it
+	for _, pattern := range []string{`^(?=a)b|c`, `(?=a)b`, `^a(?=b)`} { // generated without the look-ahead
 		g, err := FromLooseSchema([]byte(`{"type": "string", "pattern": "` + pattern + `"}`))
 		if err != nil || len(g.Left()) != 1 || !accepts(t, compile(t, g, toks), `"xyz"`) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}
-	for _, pattern := range []string{`^(?=a`, `^(?=a)+b`} { // wrong
+	for _, pattern := range []string{`^(?=a`, `^(?=a)+b`} { // invalid patterns
 		if _, err := FromLooseSchema([]byte(`{"type": "string", "pattern": "` + pattern + `"}`)); !errors.Is(err, ErrSchema) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}
 }
 
-// TestCheckLimits ends checks of hostile schemas and documents.
+// TestCheckLimits checks that validation ends for hostile schemas and documents.
 func TestCheckLimits(t *testing.T) {
 	deep := strings.Repeat("[", 60) + strings.Repeat("]", 60)
 	for _, c := range []struct{ schema, doc, want string }{

@@ -160,12 +160,12 @@ func (r *checking) object(at raw, v *value, place string, ev *seen) (string, err
 	return r.dependent(at, v, place, ev)
 }
 
-// hasAll reports whether an object has all members of a list of names.
+// hasAll reports whether an object has a member for every name in a list.
 func (v *value) hasAll(names *value) bool {
 	return !slices.ContainsFunc(names.items, func(n *value) bool { return v.at[n.text] == nil })
 }
 
-// member returns the schemas of the member of a name.
+// member returns the schemas that apply to the member with a name.
 func (r *checking) member(at raw, name string) ([]raw, error) {
 	var out []raw
 	if p := at.v.at["properties"]; p != nil && p.at[name] != nil {
@@ -188,7 +188,7 @@ func (r *checking) member(at raw, name string) ([]raw, error) {
 	return out, nil
 }
 
-// dependent checks what the presence of a member asks for.
+// dependent checks the keywords that depend on the presence of a member.
 func (r *checking) dependent(at raw, v *value, place string, ev *seen) (string, error) {
 	for _, k := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
 		d := at.v.at[k]
@@ -215,7 +215,7 @@ func (r *checking) dependent(at raw, v *value, place string, ev *seen) (string, 
 	return "", nil
 }
 
-// leftOver checks the members and items that no other keyword has looked at.
+// leftOver checks the members and items that no other keyword has evaluated.
 func (r *checking) leftOver(at raw, v *value, place string, ev *seen) (string, error) {
 	if at.v.at["unevaluatedItems"] != nil && v.kind == isArray && !ev.all {
 		for i, item := range v.items {

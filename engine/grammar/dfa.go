@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// dfa is a deterministic automaton over code points; state 0 is the start. From
-// each state that trim leaves an end can be reached.
+// dfa is a deterministic automaton over code points. State 0 is the start. After
+// trim, every state can reach a final state.
 type dfa struct {
-	edges [][]dfaEdge // edges of each state, in order, not overlapping
+	edges [][]dfaEdge // edges of each state, sorted and without overlaps
 	final []bool
 }
 
@@ -18,13 +18,13 @@ type dfaEdge struct {
 	to int32
 }
 
-const maxDFA = 20_000 // states and, before that, positions
+const maxDFA = 20_000 // limit of states, and before that of positions
 
 var errDFA = errors.New("the pattern takes too many states")
 
-// positions is an expression over code points as an automaton.
+// positions is the nondeterministic automaton of an expression over code points.
 type positions struct {
-	skip [][]int32 // edges on nothing
+	skip [][]int32 // empty edges
 	on   [][]posEdge
 }
 
@@ -92,7 +92,7 @@ func (p *positions) build(e *expr, to int32) int32 {
 	panic("grammar: not an expression of a pattern")
 }
 
-// close adds what the states reach on nothing, and sorts.
+// close adds the states that are reachable over empty edges, and sorts the set.
 func (p *positions) close(set []int32) []int32 {
 	seen := make(map[int32]bool, len(set))
 	out := []int32{}
@@ -109,8 +109,8 @@ func (p *positions) close(set []int32) []int32 {
 	return out
 }
 
-// newDFA makes an expression deterministic. It counts its work in steps and
-// gives up at maxSteps, like all that makes automata here.
+// newDFA makes an expression deterministic. It adds its work to steps and gives up
+// at maxSteps, like all functions here that build automata.
 func newDFA(e *expr, steps *int) (*dfa, error) {
 	p := &positions{}
 	end := p.add()
@@ -161,7 +161,8 @@ func newDFA(e *expr, steps *int) (*dfa, error) {
 	return d.trim(), nil
 }
 
-// pieces cuts the sets into ranges that none of them tells apart.
+// pieces cuts sets of code points into ranges. Each set contains a range completely
+// or not at all.
 func pieces(out []posEdge) []span {
 	var cuts []rune
 	for _, o := range out {
@@ -181,7 +182,7 @@ func pieces(out []posEdge) []span {
 	return all
 }
 
-// within reports whether a sorted set has the code point.
+// within reports whether a sorted set contains the code point.
 func within(set []span, r rune) bool {
 	_, ok := slices.BinarySearchFunc(set, r, func(s span, r rune) int {
 		switch {
@@ -195,7 +196,7 @@ func within(set []span, r rune) bool {
 	return ok
 }
 
-// joined joins neighbouring edges to the same state.
+// joined joins adjacent edges to the same state.
 func joined(edges []dfaEdge) []dfaEdge {
 	var out []dfaEdge
 	for _, e := range edges {
@@ -208,8 +209,8 @@ func joined(edges []dfaEdge) []dfaEdge {
 	return out
 }
 
-// trim removes states that no text goes through. A dfa of no text keeps its
-// start alone.
+// trim removes states that no matching text visits. A dfa that matches nothing
+// keeps only its start.
 func (d *dfa) trim() *dfa {
 	back := make([][]int32, len(d.edges))
 	for i, es := range d.edges {
@@ -271,7 +272,7 @@ next:
 	return d.final[at]
 }
 
-// intersect returns the texts of both.
+// intersect returns the texts that both match.
 func (d *dfa) intersect(o *dfa, steps *int) (*dfa, error) {
 	out := &dfa{}
 	ids := map[[2]int32]int32{}
@@ -309,7 +310,7 @@ func (d *dfa) intersect(o *dfa, steps *int) (*dfa, error) {
 	return out.trim(), nil
 }
 
-// without returns the texts that o does not have.
+// without returns the texts that d matches but o does not.
 func (d *dfa) without(o *dfa, steps *int) (*dfa, error) {
 	c := &dfa{final: make([]bool, len(o.final)+1), edges: make([][]dfaEdge, len(o.final)+1)}
 	rest := int32(len(o.final))
@@ -331,7 +332,8 @@ func (d *dfa) without(o *dfa, steps *int) (*dfa, error) {
 	return d.intersect(c, steps)
 }
 
-// ofLength returns the texts of lo to hi code points; hi -1: no limit.
+// ofLength returns the texts with lo to hi code points. If hi is -1, there is no
+// upper limit.
 func ofLength(lo, hi int, steps *int) (*dfa, error) {
 	if max(lo, hi) >= maxDFA {
 		return nil, errDFA
@@ -339,7 +341,7 @@ func ofLength(lo, hi int, steps *int) (*dfa, error) {
 	return newDFA(repeat(class(invert(nil)...), lo, hi), steps)
 }
 
-// words returns the texts in order, nil if there are more than limit.
+// words returns the matching texts in order, or nil if there are more than limit.
 func (d *dfa) words(limit int) []string {
 	out := []string{}
 	var text []rune
@@ -371,7 +373,8 @@ func (d *dfa) words(limit int) []string {
 	return out
 }
 
-// expr returns the dfa as an expression; unit writes one code point of a set.
+// expr returns the dfa as an expression. unit returns the expression for one code
+// point of a set.
 func (d *dfa) expr(unit func([]span) *expr) *expr {
 	a := newAuto(len(d.final))
 	copy(a.final, d.final)

@@ -147,8 +147,8 @@ func readNumber(s string) (*value, error) {
 	return &value{kind: isNumber, text: s, num: num}, nil
 }
 
-// key is equal for values that JSON schema calls equal: numbers by value,
-// objects in any order.
+// key returns a string that is equal for values that JSON Schema considers equal.
+// Numbers compare by value, and objects independently of member order.
 func (v *value) key() string { return string(v.appendKey(nil)) }
 
 func (v *value) appendKey(dst []byte) []byte {
@@ -176,8 +176,8 @@ func (v *value) appendKey(dst []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// expr returns the expression that matches the value, with blanks after ":" and
-// "," as everywhere.
+// expr returns the expression that matches the value, with the optional blanks
+// after ":" and "," that every document may have.
 func (v *value) expr() *expr {
 	switch v.kind {
 	case isBool:

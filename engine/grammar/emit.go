@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// flat returns the expression of one alternative's documents; nil, with f.why
-// set, if it has none.
+// flat returns the expression for the documents of one alternative. If there are
+// none, it returns nil and may set f.why.
 func (s *schemaBuilder) flat(f *flat) (*expr, error) {
 	if f.fixed {
 		return s.values(f)
@@ -51,8 +51,8 @@ func (s *schemaBuilder) flat(f *flat) (*expr, error) {
 	return alt(alts...), nil
 }
 
-// made returns the types that are generated: those of the keywords where no
-// type is said.
+// made returns the types that are generated. Without a "type" keyword, these are
+// the types that the other keywords apply to.
 func (f *flat) made() typeSet {
 	if !f.typed && f.hints != 0 && f.types&f.hints != 0 {
 		return f.types & f.hints
@@ -60,7 +60,7 @@ func (f *flat) made() typeSet {
 	return f.types
 }
 
-// values returns the values of enum and const that satisfy the rest.
+// values returns the values of enum and const that satisfy the remaining keywords.
 func (s *schemaBuilder) values(f *flat) (*expr, error) {
 	var alts []*expr
 	for _, v := range f.enum {
@@ -82,8 +82,8 @@ func (s *schemaBuilder) values(f *flat) (*expr, error) {
 	return alt(alts...), nil
 }
 
-// literals returns the alternatives of literals with common beginnings joined, so
-// that a long list is one state at its start.
+// literals returns the alternatives of literals with common prefixes merged, so
+// that a long list does not start in many states.
 func literals(list []*expr) *expr {
 	type step struct {
 		from int
@@ -127,7 +127,7 @@ func (s *schemaBuilder) number(f *flat, types typeSet) (*expr, error) {
 	return e, s.spend(f.path, weight(e))
 }
 
-// weight is the number of states of the automata in an expression.
+// weight returns the number of states in the automata of an expression.
 func weight(e *expr) int {
 	n := 0
 	if e.auto != nil {
@@ -139,7 +139,7 @@ func weight(e *expr) int {
 	return n
 }
 
-// part is something in a sequence between commas.
+// part is an element of a comma-separated sequence.
 type part struct {
 	e    *expr
 	must bool
@@ -147,11 +147,11 @@ type part struct {
 
 const maxSequence = 20_000
 
-// sequence returns open, then parts in order, then any number of more, then
-// close. Parts that are not a must may be left out: lo to hi things in all,
-// commas between them; hi -1: no limit.
+// sequence returns open, then parts in order, then any number of more, then end.
+// Only parts with must set are required. The sequence has lo to hi elements in all,
+// separated by commas. If hi is -1, there is no upper limit.
 func (s *schemaBuilder) sequence(path, open, end string, parts []part, more []*expr, lo, hi int) (*expr, error) {
-	last := max(lo, 1) // counts from here on are one
+	last := max(lo, 1) // all counts from here on are equivalent
 	if hi >= 0 {
 		last = hi
 	}
@@ -203,7 +203,7 @@ func (s *schemaBuilder) sequence(path, open, end string, parts []part, more []*e
 	return a.expr(), nil
 }
 
-// array returns the expression of the arrays of f.
+// array returns the expression for the arrays of f.
 func (s *schemaBuilder) array(f *flat) (*expr, error) {
 	lo, hi := f.minItems, f.maxItems
 	fixed := 0
@@ -283,8 +283,8 @@ func (s *schemaBuilder) array(f *flat) (*expr, error) {
 	return seq(lit("["), seq(subs...), lit("]")), nil
 }
 
-// split2 returns the schemas of the first items and that of the others, nil for
-// none.
+// split2 returns the schemas of the first items and the schema of the remaining
+// items, which may be nil.
 func split2(r raw) (prefix []raw, rest *raw) {
 	if at := r.v.at["prefixItems"]; at != nil {
 		p := r.sub("prefixItems")
@@ -307,7 +307,7 @@ func split2(r raw) (prefix []raw, rest *raw) {
 	return prefix, rest
 }
 
-// element returns what item i has to satisfy.
+// element returns the schemas that item i must satisfy.
 func (f *flat) element(i int) conj {
 	var c conj
 	for _, r := range f.lists {
@@ -321,11 +321,12 @@ func (f *flat) element(i int) conj {
 	return c
 }
 
-// maxUnique is how many values the items of an array without repeats may have.
+// maxUnique is the largest number of possible item values for an array with
+// uniqueItems.
 const maxUnique = 64
 
-// set returns the arrays whose items are different: some of finitely many
-// values, in their order.
+// set returns arrays with unique items. Items come from a finite list of values, in
+// the order of that list.
 func (s *schemaBuilder) set(f *flat, values []*value, lo, hi int) (*expr, error) {
 	if lo > len(values) {
 		f.why = "there are not enough different items"
@@ -341,7 +342,7 @@ func (s *schemaBuilder) set(f *flat, values []*value, lo, hi int) (*expr, error)
 	return s.sequence(f.path, "[", "]", parts, nil, lo, hi)
 }
 
-// finite returns the values that satisfy c, nil if it is not known to have few.
+// finite returns the values that satisfy c, or nil if there may be too many.
 func (s *schemaBuilder) finite(c conj) ([]*value, error) {
 	flats, err := s.flatten(c)
 	if err != nil {

@@ -2,8 +2,8 @@ package grammar
 
 import "testing"
 
-// contentEncoding restricts texts to its alphabet. What else is said about content
-// restricts nothing, as in the standard.
+// contentEncoding restricts texts to the encoding's alphabet. As the standard says,
+// the other content keywords do not restrict texts.
 func TestContentEncoding(t *testing.T) {
 	toks := newTokens(t, newVocab())
 	for _, c := range []struct {

@@ -17,11 +17,11 @@ const (
 	opAuto              // an automaton over expressions
 	opSpecial           // a control token by its text
 	opTokenID           // a token by its id
-	opAfter             // free text, and subs[0] once one of the other subs stood there; min 1: they must
+	opAfter             // free text, followed by subs[0] once one of the other subs has matched; min 1 requires such a match
 )
 
-// expr is an expression of a grammar. Expressions are not changed once they are
-// in one, so parts may be shared.
+// expr is an expression of a grammar. An expression is not changed once it is part
+// of another, so parts can be shared.
 type expr struct {
 	op       op
 	lit      []byte
@@ -32,7 +32,7 @@ type expr struct {
 	auto     *auto
 }
 
-// span is a range of code points, both ends in it.
+// span is an inclusive range of code points.
 type span struct{ lo, hi rune }
 
 // auto is an automaton whose edges are labelled with expressions.
@@ -44,7 +44,7 @@ type auto struct {
 
 type arc struct {
 	from, to int
-	on       *expr // nil: nothing
+	on       *expr // nil for an empty edge
 }
 
 func newAuto(size int) *auto { return &auto{size: size, final: make([]bool, size)} }
@@ -57,8 +57,8 @@ func (a *auto) add() int {
 
 func (a *auto) edge(from, to int, on *expr) { a.edges = append(a.edges, arc{from, to, on}) }
 
-// ends reports whether a final state is reached over edges that are empty or
-// whose expressions pass.
+// ends reports whether a final state is reachable over edges that are empty or
+// whose expressions may be skipped.
 func (a *auto) ends(pass func(*expr) bool) bool {
 	out := make([][]arc, a.size)
 	for _, x := range a.edges {
@@ -120,52 +120,53 @@ func never() *expr { return &expr{op: opAlt} }
 type rule struct {
 	name string
 	body *expr
-	// key marks the name of an object's member. Within one run of the rule that
-	// calls it no name comes twice, and none of taken comes at all.
+	// key marks a rule that matches the name of an object's member. Within one run
+	// of the calling rule, no name occurs twice, and no name in taken occurs.
 	key   bool
-	taken []string // texts of key that the caller must not use, as written in JSON
+	taken []string // texts that key must not match in the calling rule, as written in JSON
 }
 
-// Grammar is a set of rules with a root. It can be compiled any number of
-// times, for any vocabulary.
+// Grammar is a set of rules with a root. It can be compiled any number of times and
+// for any vocabulary.
 type Grammar struct {
 	rules []rule
 	root  int
 	json  bool
-	left  []string // keywords of a loose schema that are not followed
-	check *Check   // for documents that were generated without them
+	left  []string // keywords of a loose schema that are not enforced
+	check *Check   // validator for documents that were generated without those keywords
 }
 
-// Left names the keywords of a loose schema that the grammar may not follow, by
-// their place in the schema.
+// Left returns the paths of the loose schema's keywords that the grammar may not
+// enforce.
 func (g *Grammar) Left() []string { return g.left }
 
-// Check checks documents by the keywords that the grammar leaves out; nil where
+// Check returns a validator for the keywords that the grammar leaves out, or nil if
 // it leaves out none.
 func (g *Grammar) Check() *Check { return g.check }
 
-// IsJSON reports whether the grammar is that of a JSON schema or of any JSON
-// object, and not one that a person wrote.
+// IsJSON reports whether the grammar comes from a JSON schema or matches any JSON
+// object, as opposed to GBNF text that a person wrote.
 func (g *Grammar) IsJSON() bool { return g.json }
 
-// wrap returns a grammar with one more rule, its root; f gets the old root.
+// wrap returns a grammar with one more rule, which is its root. f receives the old
+// root.
 func (g *Grammar) wrap(name string, f func(root *expr) *expr) *Grammar {
 	rules := append(slices.Clone(g.rules), rule{name: name, body: f(ref(g.root))})
 	return &Grammar{rules: rules, root: len(rules) - 1}
 }
 
-// WithPrefix returns the grammar of prefix followed by g.
+// WithPrefix returns a grammar for prefix followed by g.
 func (g *Grammar) WithPrefix(prefix string) *Grammar {
 	return g.wrap("prefix", func(root *expr) *expr { return seq(lit(prefix), root) })
 }
 
-// WithSuffix returns the grammar of g followed by suffix.
+// WithSuffix returns a grammar for g followed by suffix.
 func (g *Grammar) WithSuffix(suffix string) *Grammar {
 	return g.wrap("suffix", func(root *expr) *expr { return seq(root, lit(suffix)) })
 }
 
-// normal sorts a set of code points, joins what touches and cuts out
-// surrogates and what lies beyond Unicode.
+// normal sorts a set of code points, joins adjacent ranges, and removes surrogates
+// and values beyond Unicode.
 func normal(set []span) []span {
 	set = slices.Clone(set)
 	slices.SortFunc(set, func(a, b span) int { return int(a.lo - b.lo) })
@@ -182,7 +183,7 @@ func normal(set []span) []span {
 
 var surrogates = span{0xd800, 0xdfff}
 
-// without returns a less b, both sorted.
+// without returns a without b. Both are sorted.
 func without(a, b []span) []span {
 	var out []span
 	for _, s := range a {
@@ -205,10 +206,10 @@ func without(a, b []span) []span {
 	return out
 }
 
-// invert returns every code point outside a normal set.
+// invert returns all code points outside a normal set.
 func invert(set []span) []span {
 	return normal(without([]span{{0, utf8.MaxRune}}, set))
 }
 
-// intersect returns what two normal sets have in common.
+// intersect returns the intersection of two normal sets.
 func intersect(a, b []span) []span { return without(a, invert(b)) }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// typeSet is a set of JSON types; number has whole ones in it.
+// typeSet is a set of JSON types. number includes whole numbers.
 type typeSet uint8
 
 const (
@@ -25,21 +25,21 @@ var typeNames = map[string]typeSet{
 	"null": tNull, "boolean": tBool, "integer": tWhole, "number": tWhole | tNumber, "string": tText, "array": tArray, "object": tObject,
 }
 
-// flat is one alternative of a schema, its references and combinations
-// resolved: everything in it holds at once.
+// flat is one alternative of a schema, with references and combinations resolved.
+// All its restrictions apply at once.
 type flat struct {
 	path  string
-	why   string  // what is impossible, if it turns out to be
-	types typeSet // allowed ones
-	typed bool    // a "type" said so
-	hints typeSet // types that keywords are about
+	why   string  // why no document matches; empty if some may
+	types typeSet // allowed types
+	typed bool    // a "type" keyword restricted the types
+	hints typeSet // types that the other keywords apply to
 	enum  []*value
-	keys  map[string]bool // keys of enum
+	keys  map[string]bool // keys of the values in enum
 	fixed bool            // enum is a restriction
-	all   conj            // what went into it, to check values against
+	all   conj            // schemas that the alternative was built from, to validate values
 
 	num      numbers
-	min, max int // bounds of a string's length; max -1: none
+	min, max int // bounds of a string's length; max -1 for no limit
 	patterns []string
 	formats  []string
 
@@ -54,11 +54,11 @@ type flat struct {
 	minProps, maxProps int
 	sealed             bool
 
-	chosen []choice // the alternatives of oneOf that it is of
+	chosen []choice // for each oneOf, the alternative that was chosen
 }
 
 type choice struct {
-	group raw // the oneOf
+	group raw // the oneOf keyword
 	i     int
 }
 
@@ -72,8 +72,8 @@ func (f *flat) clone() *flat {
 	return &g
 }
 
-// flatten returns the alternatives of c; none if nothing is valid. They are not
-// to be changed.
+// flatten returns the alternatives of c, or none if no document is valid. The
+// caller must not change them.
 func (s *schemaBuilder) flatten(c conj) ([]*flat, error) {
 	if len(c) == 1 {
 		if flats, ok := s.flats[c[0].v]; ok {
@@ -101,13 +101,13 @@ func (s *schemaBuilder) flatten(c conj) ([]*flat, error) {
 	return flats, nil
 }
 
-// impossible tells what the types alone rule out.
+// impossible reports whether the types and the enum alone allow no value.
 func (f *flat) impossible() bool {
 	return f.types == 0 || f.fixed && len(f.enum) == 0
 }
 
-// apply restricts each alternative by a schema, those that it has not
-// restricted yet.
+// apply restricts each alternative by a schema, except alternatives that the schema
+// already restricts.
 func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) {
 	if err := s.spend(r.path, 32*max(1, len(flats))); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) 
 	return append(done, left...), err
 }
 
-// parts applies what r consists of.
+// parts applies the keywords and subschemas of r.
 func (s *schemaBuilder) parts(flats []*flat, r raw, depth int) ([]*flat, error) {
 	if r.v.at["$ref"] != nil {
 		to, err := s.doc.resolve(r)
@@ -212,7 +212,7 @@ func (s *schemaBuilder) combine(flats []*flat, group raw, k string, depth int) (
 	return out, nil
 }
 
-// keywords applies the keywords of r itself.
+// keywords applies r's own keywords.
 func (s *schemaBuilder) keywords(f *flat, r raw) error {
 	for _, k := range r.v.keys {
 		at := r.sub(k)
@@ -232,7 +232,7 @@ func (s *schemaBuilder) keywords(f *flat, r raw) error {
 			err = f.number(k, at, r.v)
 		case "minLength", "maxLength", "pattern", "format":
 			err = s.string(f, k, at)
-		case "contentEncoding": // contentMediaType and contentSchema restrict no string
+		case "contentEncoding": // contentMediaType and contentSchema do not restrict strings
 			err = s.encoding(f, at)
 		case "minItems", "maxItems", "uniqueItems", "items", "prefixItems", "additionalItems", "unevaluatedItems":
 			f.hints |= tArray
@@ -273,7 +273,7 @@ func (f *flat) setType(at raw, nullable *value) error {
 	return nil
 }
 
-// allow keeps the values that are in the list.
+// allow keeps only the enum values that are in the list.
 func (f *flat) allow(list []*value) {
 	keys := make(map[string]bool, len(list))
 	var kept []*value
@@ -288,7 +288,7 @@ func (f *flat) allow(list []*value) {
 
 func (f *flat) number(k string, at raw, parent *value) error {
 	if at.v.kind == isBool && (k == "exclusiveMinimum" || k == "exclusiveMaximum") {
-		return nil // draft 4: read with minimum and maximum
+		return nil // in draft 4 a boolean, which is read together with minimum and maximum
 	}
 	if at.v.kind != isNumber {
 		return fault(at.path, "want a number, got %s", kindNames[at.v.kind])
@@ -312,7 +312,7 @@ func (f *flat) number(k string, at raw, parent *value) error {
 	return nil
 }
 
-// count reads a number of things.
+// count reads a keyword that holds a count.
 func count(at raw) (int, error) {
 	if at.v.kind != isNumber || !at.v.num.IsInt() || at.v.num.Sign() < 0 || at.v.num.Cmp(big.NewRat(maxRepeat, 1)) > 0 {
 		return 0, fault(at.path, "want a whole number of 0 to %d", maxRepeat)
@@ -320,7 +320,7 @@ func count(at raw) (int, error) {
 	return int(at.v.num.Num().Int64()), nil
 }
 
-func least(a, b int) int { // the smaller limit; -1 means no limit
+func least(a, b int) int { // least returns the smaller limit, where -1 means no limit
 	if a < 0 || b >= 0 && b < a {
 		return b
 	}
@@ -448,8 +448,8 @@ func (s *schemaBuilder) objectKeyword(f *flat, k string, at, parent raw) error {
 	return nil
 }
 
-// checkOneOf makes sure that a document of one alternative of a oneOf matches no
-// other of its alternatives.
+// checkOneOf verifies that a document of one alternative of a oneOf matches none of
+// the other alternatives.
 func (s *schemaBuilder) checkOneOf(flats []*flat) error {
 	for _, f := range flats {
 		for _, c := range f.chosen {

@@ -8,22 +8,22 @@ import (
 // Limits of a grammar's text.
 const (
 	maxText   = 1 << 20 // bytes
-	maxNest   = 200     // groups inside groups
+	maxNest   = 200     // nested groups
 	maxRules  = 20_000
 	maxRepeat = 1 << 24 // largest bound in {m,n}
 )
 
-// ParseGBNF reads a grammar in llama.cpp's notation. The rule named root is
-// where it starts.
+// ParseGBNF reads a grammar in llama.cpp's notation. It starts at the rule named
+// root.
 //
 //	root   ::= item ("," " "? item)*      # groups, repetition: * + ? {m} {m,} {m,n}
 //	item   ::= "text" | [a-z0-9_]{1,8} | [^"\\] | .
 //	escape ::= "\x41 \u00e9 \U0001F600 \n \r \t \\ \" \[ \]"
 //	call   ::= <tool_call> item           # a control token by its text, or <[151657]> by its id
 //
-// A class and the dot match one code point; the dot matches line breaks too.
-// Rule names are letters, digits, "-" and "_". Left recursion is an error when
-// the grammar is compiled. Errors say line and column.
+// A class and the dot match one code point, and the dot also matches line breaks.
+// Rule names consist of letters, digits, "-" and "_". Left recursion is an error
+// when the grammar is compiled. Errors contain the line and column.
 func ParseGBNF(text string) (*Grammar, error) {
 	b := NewBuilder()
 	if err := b.AddGBNF(text); err != nil {
@@ -57,7 +57,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-// space skips blanks and comments, and line breaks if lines.
+// space skips blanks and comments, and also line breaks if lines is set.
 func (p *parser) space(lines bool) {
 	for p.pos < len(p.src) {
 		switch c := p.src[p.pos]; {
@@ -87,7 +87,7 @@ func (p *parser) name() string {
 	return p.src[start:p.pos]
 }
 
-// rules reads rules to the end of the text.
+// rules reads rules until the end of the text.
 func (p *parser) rules() error {
 	if len(p.src) > maxText {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrSyntax, len(p.src), maxText)
@@ -148,7 +148,7 @@ func (p *parser) alternatives() (*expr, error) {
 	}
 }
 
-// sequence reads items up to something else.
+// sequence reads items until something else follows.
 func (p *parser) sequence() (*expr, error) {
 	var items []*expr
 	for {
@@ -178,7 +178,7 @@ func (p *parser) sequence() (*expr, error) {
 	}
 }
 
-// item reads one item, nil if none starts here.
+// item reads one item, or returns nil if none comes next.
 func (p *parser) item() (*expr, error) {
 	start := p.pos
 	switch c := p.peek(); {
@@ -222,7 +222,7 @@ func (p *parser) item() (*expr, error) {
 	return nil, nil
 }
 
-// where names a position in an error about another one.
+// where describes a position inside an error about another position.
 func (p *parser) where(pos int) string {
 	line := 1
 	for _, c := range p.src[:pos] {
@@ -287,7 +287,7 @@ func (p *parser) class(start int) (*expr, error) {
 	}
 }
 
-// char reads a character or an escape.
+// char reads a character or an escape sequence.
 func (p *parser) char() (rune, error) {
 	start := p.pos
 	r, n := utf8.DecodeRuneInString(p.src[p.pos:])
@@ -362,7 +362,7 @@ func (p *parser) special() (*expr, error) {
 	return &expr{op: opSpecial, lit: []byte(text)}, nil
 }
 
-// repetition reads a repetition operator, if one is here.
+// repetition reads a repetition operator if one comes next.
 func (p *parser) repetition() (lo, hi int, ok bool, err error) {
 	start := p.pos
 	switch p.peek() {

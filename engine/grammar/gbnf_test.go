@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// accepts reports whether the text is in the grammar: byte by byte to the end.
+// accepts reports whether the grammar matches the text, fed byte by byte.
 func accepts(t testing.TB, c *Compiled, text string) bool {
 	t.Helper()
 	st := c.Start()
@@ -122,8 +122,8 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
-// Texts drawn through the mask, token by token, are in the grammar, byte by
-// byte; and the mask has each token that byte by byte is allowed, no other.
+// Texts drawn token by token through the mask match the grammar byte by byte. The
+// mask contains exactly the tokens whose bytes are accepted one by one.
 func TestMaskIsTheGrammar(t *testing.T) {
 	v := newVocab(append(jsonTexts, "aa", "aaa", "ab", "(x", "))", ")b", "日", "1;2", ";3;")...)
 	toks := newTokens(t, v)

@@ -5,7 +5,7 @@ type jsonRules struct {
 	value, object, array, text, key int
 }
 
-// maxDigits is how many digits the whole part of a number has at most.
+// maxDigits is the maximum number of digits before a number's point.
 const maxDigits = 16
 
 var (
@@ -16,7 +16,7 @@ var (
 	quote = lit(`"`)
 
 	hex = class(span{'0', '9'}, span{'A', 'F'}, span{'a', 'f'})
-	// escapeUnit is an escape of one code point, no surrogate
+	// escapeUnit is an escape sequence for one code point that is not a surrogate
 	escapeUnit = seq(lit(`\`), alt(
 		class(span{'"', '"'}, span{'/', '/'}, span{'\\', '\\'}, span{'b', 'b'}, span{'f', 'f'}, span{'n', 'n'}, span{'r', 'r'}, span{'t', 't'}),
 		seq(lit("u"), alt(
@@ -27,8 +27,8 @@ var (
 	plain = invert([]span{{0, 0x1f}, {'"', '"'}, {'\\', '\\'}})
 	// textUnit is one code point of a string
 	textUnit = alt(class(plain...), escapeUnit)
-	// keyUnit is one code point of a free key, written in one way only, so that
-	// equal keys are equal bytes
+	// keyUnit is one code point of a free key. It can be written in only one way,
+	// so that equal keys are equal bytes
 	keyUnit = alt(class(plain...), seq(lit(`\`), class(span{'"', '"'}, span{'\\', '\\'}, span{'b', 'b'}, span{'f', 'f'}, span{'n', 'n'}, span{'r', 'r'}, span{'t', 't'})))
 
 	whole   = alt(lit("0"), seq(class(span{'1', '9'}), repeat(digit, 0, maxDigits-1)))
@@ -40,15 +40,16 @@ var (
 	boolean = alt(lit("true"), lit("false"))
 )
 
-// JSON returns the grammar of one JSON object, as OpenAI's json_object requires:
-// at most one blank after ":" and ",", no line breaks, no key twice.
+// JSON returns the grammar of one JSON object, as OpenAI's json_object requires. It
+// allows at most one blank after ":" and ",", no line breaks, and no key twice.
 func JSON() *Grammar {
 	b := NewBuilder()
 	root := b.jsonRules().object
 	return &Grammar{rules: b.rules, root: root, json: true}
 }
 
-// jsonRules adds the shared rules on first use; there is always room for them.
+// jsonRules adds the shared rules on first use. The rule limit always leaves room
+// for them.
 func (b *Builder) jsonRules() *jsonRules {
 	if b.json != nil {
 		return b.json
@@ -67,7 +68,7 @@ func (b *Builder) jsonRules() *jsonRules {
 	return r
 }
 
-// members returns an object of any number of members.
+// members returns an object with any number of members.
 func members(member *expr) *expr {
 	a := newAuto(4)
 	a.edge(0, 1, lit("{"))
@@ -79,7 +80,7 @@ func members(member *expr) *expr {
 	return a.expr()
 }
 
-// list returns an array of lo to hi items; hi -1: no limit.
+// list returns an array of lo to hi items. If hi is -1, there is no upper limit.
 func list(item *expr, lo, hi int) *expr {
 	return seq(lit("["), items(item, lo, hi), lit("]"))
 }
@@ -99,7 +100,7 @@ func items(item *expr, lo, hi int) *expr {
 	return some
 }
 
-// quoted returns s as a JSON string, escaping only what has to be.
+// quoted returns s as a JSON string with only the necessary escapes.
 func quoted(s string) string {
 	const digits = "0123456789abcdef"
 	out := []byte{'"'}
@@ -127,14 +128,14 @@ func quoted(s string) string {
 	return string(append(out, '"'))
 }
 
-// inText returns a set of code points as they stand in a JSON string. canonical
-// leaves each of them one way to be written, that of quoted.
+// inText returns the ways to write a set of code points inside a JSON string.
+// canonical allows only one way per code point, the one that quoted uses.
 func inText(set []span, canonical bool) *expr {
 	var alts []*expr
 	if bare := intersect(set, plain); len(bare) > 0 {
 		alts = append(alts, class(bare...))
 	}
-	var short []span    // what follows a backslash
+	var short []span    // characters after a backslash
 	var coded [2][]span // last digits of \u000x and \u001x
 	for _, s := range set {
 		for r := s.lo; r <= min(s.hi, '\\'); r++ {

@@ -4,12 +4,13 @@ import "strings"
 
 // ahead is a look-ahead at the start of a pattern.
 type ahead struct {
-	src string // what has to follow, as a pattern of its own
-	not bool   // it must not
+	src string // pattern that must match what follows
+	not bool   // the pattern must not match
 }
 
-// lookAheads splits a pattern into the look-aheads at its start, which are about
-// the whole text, and what follows them. Others stay in the rest.
+// lookAheads splits a pattern into the look-aheads at its start, which apply to the
+// whole text, and the remaining pattern. Other look-aheads stay in the remaining
+// pattern.
 func lookAheads(src string) (list []ahead, rest string) {
 	rest, ok := strings.CutPrefix(src, "^")
 	if !ok {
@@ -32,13 +33,13 @@ func lookAheads(src string) (list []ahead, rest string) {
 		rest = rest[end+1:]
 	}
 	if len(list) == 0 || forks(rest) || rest != "" && strings.IndexByte("*+?{", rest[0]) >= 0 {
-		return nil, src // the look-aheads are of one alternative only, or repeated
+		return nil, src // the look-aheads belong to one alternative only, or are repeated
 	}
 	return list, "^" + rest
 }
 
-// groupEnd is where the group at the start of a pattern is closed, -1 for
-// nowhere.
+// groupEnd returns the index at which the group at the start of a pattern closes,
+// or -1.
 func groupEnd(src string) int {
 	end := -1
 	scan(src, func(i, depth int) bool {
@@ -50,7 +51,7 @@ func groupEnd(src string) int {
 	return end
 }
 
-// forks reports whether a pattern has alternatives outside its groups.
+// forks reports whether a pattern has top-level alternatives.
 func forks(src string) bool {
 	found := false
 	scan(src, func(i, depth int) bool {
@@ -60,8 +61,8 @@ func forks(src string) bool {
 	return found
 }
 
-// scan calls f for the bytes of a pattern that are neither escaped nor in a
-// class, with the number of groups that are open behind the byte.
+// scan calls f for each byte of a pattern that is neither escaped nor inside a
+// class, with the number of groups that are open after the byte.
 func scan(src string, f func(i, depth int) bool) {
 	depth, class := 0, false
 	for i := 0; i < len(src); i++ {
@@ -85,8 +86,8 @@ func scan(src string, f func(i, depth int) bool) {
 	}
 }
 
-// patternDFA returns the texts that a pattern matches as an automaton.
-// wide ones are for checking texts and not for writing them.
+// patternDFA returns an automaton of the texts that a pattern matches. wide selects
+// ECMAScript's classes, which are suitable for validation but not for generation.
 func patternDFA(src string, wide bool, steps *int) (*dfa, error) {
 	list, rest := lookAheads(src)
 	d, err := plainDFA(rest, wide, steps)

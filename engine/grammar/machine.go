@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// note is what an item remembers: the text of a key so far, or the set of an
+// note is the memory of an item: the part of a key read so far, or the set of an
 // object's keys. Notes are interned.
 type note struct {
-	up   *note // the text without its last byte; the set without its newest key
-	key  *note // key of a set: the newest key
-	char byte  // character of a text: the last byte
+	up   *note // for a text, the text without its last byte; for a set, the set without its newest key
+	key  *note // for a set, the newest key
+	char byte  // for a text, the last byte
 	size int32
 	id   uint32
 }
 
-// fresh stands for the text of a key that was opened by the token at hand. It
-// cannot be closed by that token, so that no token holds a whole key but one
-// that starts with it; the rest of the key then decides which.
+// fresh stands for the text of a key that the current token opened. The same token
+// cannot close that key, so a token never contains a whole key except one that
+// starts before it. Later tokens decide which key it is.
 var fresh = &note{id: 1}
 
-// item is a position in a rule: a state, the rounds of the counted loop that it
-// is in, and what it remembers.
+// item is a position in a rule: a state, the iteration count of the enclosing
+// counted loop, and a note.
 type item struct {
 	state int32
 	count int32
 	note  *note
 }
 
-// Counts of a loop whose bounds are out of reach: past the least number of
-// rounds, or before it.
+// Loop counts far from the loop's bounds: countFree is at least the minimum, and
+// countBelow is below it.
 const (
 	countFree  = -1
 	countBelow = -2
@@ -46,44 +46,45 @@ func compareItems(a, b item) int {
 	return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.count, b.count), cmp.Compare(a.note.order(), b.note.order()))
 }
 
-// frame is a set of items that stand on the same stack, sorted.
+// frame is a sorted set of items that share the same stack below them.
 type frame struct {
 	id    uint32
 	items []item
 	plain bool    // no item has a note
 	key   bool    // all items are in a key and know its text
-	next  []*move // indexed by class of the byte, where they are known
-	open  *move   // what the items lead to before any byte
-	bare  *frame  // the frame without notes
-	alone *stacks // the stack of this frame only
+	next  []*move // next move by byte class, filled on demand
+	open  *move   // move of the items before they read a byte
+	bare  *frame  // the same frame without notes
+	alone *stacks // the stack that contains only this frame
 	own   *local
 }
 
-// move is where a frame goes: on in the same rule, into other rules, out of it.
+// move is the result of a step of a frame: positions in the same rule, calls of
+// other rules, and the end of the rule.
 type move struct {
-	frame *frame // positions that want a byte, nil: none
+	frame *frame // positions that need a byte; nil for none
 	calls []call
 	end   bool    // the rule can end
 	keys  []*note // the rule can end with these keys
 }
 
-// call is a rule that is entered and the frame that it returns to.
+// call is a called rule with the frame to which it returns.
 type call struct {
 	rule int32
 	back *frame
 }
 
-// stacks is a set of stacks. No item comes twice at one depth: stacks with the
-// same top share it. In a state every frame's items want a byte; below the top
-// they are where a rule returns to.
+// stacks is a set of stacks. At each depth an item occurs once, because stacks with
+// the same top item share it. In a state, the items of top frames need a byte.
+// Items in lower frames are positions to which a rule returns.
 type stacks struct {
 	id    uint32
 	tops  []top
 	empty bool      // the empty stack is one of them
-	next  []*stacks // indexed by class of the byte, where they are known
-	pop   *stacks   // what continues when the frame above ends, without notes
+	next  []*stacks // next stacks by byte class, filled on demand
+	pop   *stacks   // stacks that remain when the top frame ends, without notes
 	mask  *bitset   // allowed tokens
-	chain *stacks   // others with the same hash
+	chain *stacks   // next entry with the same hash
 }
 
 type top struct {
@@ -91,38 +92,38 @@ type top struct {
 	under *stacks
 }
 
-// Budgets. Work counts items that were looked at or kept, and walked nodes of the
-// trie by the walkUnit, so that it bounds the memory of one call too.
+// Budgets. Work counts items that were examined or stored, and visited trie nodes
+// in units of walkUnit. It therefore also bounds the memory of one call.
 const (
-	maxItems  = 1 << 15  // most items of one set of stacks
+	maxItems  = 1 << 15  // items in one set of stacks
 	maxWork   = 1 << 23  // work limit of one call
-	maxStacks = 1 << 17  // interned ones, before they are forgotten
-	maxBytes  = 64 << 20 // most bytes of masks and stacks, before they are forgotten
+	maxStacks = 1 << 17  // interned stacks after which the tables are emptied
+	maxBytes  = 64 << 20 // bytes of masks and stacks after which the tables are emptied
 	walkUnit  = 16
 )
 
-// machine runs the automaton. Frames and sets of stacks are interned, and what
-// is found out about one is kept with it.
+// machine runs the automaton. Frames and sets of stacks are interned, and results
+// computed for them are cached in them.
 type machine struct {
 	*nfa
 	toks    *Tokens
 	class   [256]uint8
-	rep     []byte   // one byte of each class
-	start   []*frame // start of each rule in a mask's walk
-	live    []*frame // and in Accept, where they differ
+	rep     []byte   // one representative byte of each class
+	start   []*frame // start of each rule during a mask's walk
+	live    []*frame // start of each rule during Accept, where they differ
 	bottom  *stacks  // the empty stack alone
-	dead    *stacks  // no stack
+	dead    *stacks  // the empty set of stacks
 	frames  map[uint64][]*frame
 	sets    map[uint64]*stacks
 	unions  map[[2]*stacks]*stacks
 	notes   map[note]*note
 	nextID  uint32
-	inUse   int // sets and frames interned
+	inUse   int // number of interned sets and frames
 	held    int // bytes of masks and stacks
 	work    int
-	over    bool // a budget ran out: results are no good
+	over    bool // a budget was exceeded, so results are invalid
 	scratch scratch
-	walk    []*stacks // scratch of walk
+	walk    []*stacks // scratch of the trie walk
 	bits    Bitmask
 	part    Bitmask
 }
@@ -132,7 +133,7 @@ type scratch struct {
 	items []item
 	calls []entry
 	seen  map[item]struct{}
-	moves []top // entries that pops still have to follow
+	moves []top // entries whose pops must still be followed
 	done  map[top]struct{}
 	out   []top
 	empty bool
@@ -143,7 +144,7 @@ func newScratch() scratch {
 	return scratch{seen: map[item]struct{}{}, done: map[top]struct{}{}}
 }
 
-// entered collects where the calls of one rule return to.
+// entered collects the return frames of all calls of one rule.
 type entered struct {
 	rule  int32
 	tops  []top
@@ -177,7 +178,7 @@ func newMachine(n *nfa, toks *Tokens) *machine {
 	return m
 }
 
-// classify groups bytes that no edge tells apart.
+// classify groups bytes that all edges treat alike.
 func (m *machine) classify() {
 	var starts [257]bool
 	for _, s := range m.states {
@@ -212,7 +213,7 @@ func (m *machine) word(s string) *note {
 	return n
 }
 
-// with returns a set of keys with one more, which it does not have yet.
+// with returns a set of keys plus one key that the set does not contain.
 func (m *machine) with(set, key *note) *note {
 	n := note{up: set, key: key, size: 1}
 	if set != nil {
@@ -233,7 +234,7 @@ func (m *machine) intern(n note) *note {
 	return kept
 }
 
-// has reports whether the key is in the set.
+// has reports whether the set contains the key.
 func has(set, key *note) bool {
 	for ; set != nil; set = set.up {
 		if sameText(set.key, key) {
@@ -243,8 +244,8 @@ func has(set, key *note) bool {
 	return false
 }
 
-// sameText compares the texts and not the pointers alone: a note may be older
-// than the table it is looked up in.
+// sameText compares the texts, not only the pointers, because a note may be older
+// than the table that is searched.
 func sameText(a, b *note) bool {
 	if a.size != b.size {
 		return false
@@ -277,7 +278,7 @@ const (
 
 func mix(h uint64, v uint32) uint64 { return (h ^ uint64(v)) * hashPrime }
 
-// frame interns a set of items, which must be sorted and without repeats.
+// frame interns a set of items. The items must be sorted and unique.
 func (m *machine) frame(items []item) *frame {
 	h := uint64(hashSeed)
 	for _, i := range items {
@@ -299,7 +300,7 @@ func (m *machine) frame(items []item) *frame {
 	return f
 }
 
-// set interns a set of stacks whose tops are in order and have no item twice.
+// set interns a set of stacks. The tops must be sorted and must not share items.
 func (m *machine) set(tops []top, empty bool) *stacks {
 	if len(tops) == 0 {
 		if empty {
@@ -327,8 +328,8 @@ func (m *machine) set(tops []top, empty bool) *stacks {
 	return s
 }
 
-// merge interns the set of the given stacks: equal items get one top, with the
-// stacks under all of them, and items with the same stacks under them one frame.
+// merge interns the union of the given stacks. Equal items get one top with all the
+// stacks below them, and items with the same stacks below them get one frame.
 func (m *machine) merge(tops []top, empty bool) *stacks {
 	if len(tops) <= 1 {
 		return m.set(tops, empty)
@@ -380,8 +381,8 @@ func (m *machine) merge(tops []top, empty bool) *stacks {
 	return m.set(out, empty)
 }
 
-// union is merge of two sets. It remembers results: the same parts of stacks
-// meet again and again in an ambiguous grammar.
+// union merges two sets and caches the result, because ambiguous grammars merge the
+// same sets repeatedly.
 func (m *machine) union(a, b *stacks) *stacks {
 	if a == b {
 		return a
@@ -401,8 +402,8 @@ func (m *machine) union(a, b *stacks) *stacks {
 	return u
 }
 
-// disjoint is merge for the common case of few tops that share no item and
-// nothing under them; nil if they do.
+// disjoint is a fast merge for the common case of few tops that share neither items
+// nor the stacks below them. It returns nil in other cases.
 func (m *machine) disjoint(tops []top, empty bool) *stacks {
 	if len(tops) > 4 {
 		return nil
@@ -429,14 +430,14 @@ func (m *machine) spend(n int) {
 	}
 }
 
-// keep pays for n items, tops or pointers that stay.
+// keep deducts n stored items, tops or pointers from the budgets.
 func (m *machine) keep(n int) {
 	m.held += 16 * n
 	m.spend(n)
 }
 
-// forget empties the tables when they have grown too large. States in use stay
-// what they are.
+// forget empties the tables if they have become too large. States in use stay
+// valid.
 func (m *machine) forget() {
 	if m.inUse < maxStacks && m.held < maxBytes {
 		return

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// bitset is a kept mask: a list where that is shorter than the bits.
+// bitset is a stored mask. It is a list of tokens if that is shorter than the bits.
 type bitset struct {
 	list []llm.Token
 	all  []uint64
@@ -15,7 +15,7 @@ type bitset struct {
 
 func (b *bitset) bytes() int { return len(b.list)*4 + len(b.all)*8 }
 
-// compact returns a copy of a mask.
+// compact returns a mask as a bitset.
 func compact(m Bitmask) *bitset {
 	n := 0
 	for _, w := range m {
@@ -43,10 +43,10 @@ func (b *bitset) or(dst Bitmask) {
 	}
 }
 
-// local is what a frame allows whatever is under it.
+// local is the part of a mask that depends only on the top frame.
 type local struct {
 	mask *bitset
-	ends []int32 // nodes of the trie, with more below them, at which the frame can end
+	ends []int32 // trie nodes with children at which the frame can end
 }
 
 // local computes the tokens that a frame allows and the nodes where it ends.
@@ -73,9 +73,9 @@ func (m *machine) local(f *frame) *local {
 	return own
 }
 
-// far returns the frame as it would be with no bound of its counted loops in
-// reach, and the most bytes of tokens for which that makes no difference: each
-// round takes one at least.
+// far returns the frame with all loop counts far from their bounds, and the token
+// length up to which the result is the same. This holds because each loop iteration
+// reads at least one byte.
 func (m *machine) far(f *frame) (far *frame, same int) {
 	same = m.toks.deep
 	var items []item
@@ -103,8 +103,8 @@ func (m *machine) far(f *frame) (far *frame, same int) {
 	return m.frame(slices.Compact(items)), same
 }
 
-// near computes what a frame allows from what it does far from its bounds: only
-// tokens of more than same bytes are walked.
+// near computes the local mask of a frame from that of its far frame. It walks only
+// tokens longer than same bytes.
 func (m *machine) near(f *frame, far *local, same int, own *local) {
 	t := m.toks
 	clear(m.part)
@@ -138,10 +138,10 @@ func (m *machine) alone(f *frame) *stacks {
 	return f.alone
 }
 
-// trie walks the nodes lo to hi, all at the given depth or below it, from a set
-// of stacks. It adds the tokens that stay inside and appends the nodes that
-// have more below them at which the stacks can be empty. Subtrees whose tokens
-// have at most the given length are left out.
+// trie walks the nodes lo to hi, which all have at least the given depth, from a
+// set of stacks. It adds the tokens that stay inside and appends the nodes with
+// children at which the stacks can be empty. It skips subtrees whose tokens have at
+// most the given length.
 func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmask, ends *[]int32) {
 	t, at := m.toks, m.walk
 	at[depth] = from
@@ -184,8 +184,8 @@ func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmas
 	}
 }
 
-// below adds the tokens that continue under the given nodes after the frames above
-// s ended there.
+// below adds the tokens that continue below the given nodes after the frames above
+// s have ended there.
 func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
 	t := m.toks
 	for _, p := range m.popped(s).tops {
@@ -200,7 +200,7 @@ func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
 		}
 		if len(ends) > 0 {
 			slices.Sort(ends)
-			m.below(slices.Compact(ends), p.under, dst) // a node below another of nodes came twice
+			m.below(slices.Compact(ends), p.under, dst) // a node below another listed node was found twice
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (m *machine) allowed(s *stacks) *bitset {
 	return mask
 }
 
-// cutTaken clears the tokens that would complete a key that the object has.
+// cutTaken clears the tokens that would complete a key that the object already has.
 func (m *machine) cutTaken(p top, dst Bitmask) {
 	text := p.frame.items[0].note.bytes()
 	for set := m.common(p.under); set != nil; set = set.up {
@@ -249,8 +249,8 @@ func (m *machine) cutTaken(p top, dst Bitmask) {
 	}
 }
 
-// common returns the set of keys of the object that a key returns to. If there
-// are several, which takes an ambiguous grammar, only what all have counts.
+// common returns the key set of the object to which a key returns. An ambiguous
+// grammar may have several such objects. Then only the keys in all of them count.
 func (m *machine) common(s *stacks) *note {
 	var sets []*note
 	for _, t := range s.tops {

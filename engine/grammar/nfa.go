@@ -9,11 +9,11 @@ type edgeKind uint8
 
 const (
 	edgeByte  edgeKind = iota // a byte of lo to hi
-	edgeEmpty                 // nothing
-	edgeCall                  // a run of rule arg, at least one byte of it
-	edgeEnter                 // into counted loop arg: the count is 1
-	edgeLoop                  // another round of loop arg, if the count allows it
-	edgeExit                  // out of loop arg, if the count allows it
+	edgeEmpty                 // empty edge
+	edgeCall                  // run of rule arg that reads at least one byte
+	edgeEnter                 // enters counted loop arg and sets its count to 1
+	edgeLoop                  // starts another iteration of loop arg if the count allows it
+	edgeExit                  // leaves loop arg if the count allows it
 )
 
 type edge struct {
@@ -27,39 +27,41 @@ type edge struct {
 type nstate struct {
 	edges []edge
 	rule  int32
-	loop  int32 // the counted loop that it is in, if it is in one
+	loop  int32 // counted loop that contains the state, if any
 }
 
-// nrule is a rule as an automaton over bytes. Calls never match the empty text:
-// where a rule can be empty, its callers have an edge past the call.
+// nrule is a rule as an automaton over bytes. Calls never match the empty text. If
+// a rule can be empty, its callers have an edge that skips the call.
 type nrule struct {
 	name       string
 	start, end int32
 	key        bool
 	taken      []string
-	order      int32 // callees that a rule may start with come after it
+	order      int32 // a rule comes before all rules that it may start with
 }
 
-// loop is a counted repetition; max -1: no limit.
+// loop is a counted repetition. max is -1 for no limit.
 type loop struct{ min, max int32 }
 
-// nfa is all rules of a grammar.
+// nfa contains all rules of a grammar.
 type nfa struct {
 	states []nstate
 	rules  []nrule
 	loops  []loop
 	root   int32
 	empty  bool // the root matches the empty text
-	keys   bool // a rule is a key
+	keys   bool // the rule is a key
 }
 
 const (
 	maxStates = 1 << 20
-	// expanded is how many states a counted repetition may take as copies
+	// expanded is the number of states up to which a counted repetition is expanded
+	// into copies
 	expanded = 48
 )
 
-// nfaBuilder turns expressions into states, each from what follows it.
+// nfaBuilder turns expressions into states. It builds each expression backwards
+// from the state that follows it.
 type nfaBuilder struct {
 	nfa
 	g        *Grammar
@@ -68,12 +70,12 @@ type nfaBuilder struct {
 	inline   []bool
 	rule     int32
 	loop     int32
-	counting bool // inside a counted loop: another one gets its own rule
+	counting bool // inside a counted loop, where another loop needs a rule of its own
 	ranges   map[byteRange]int32
 	over     bool
 }
 
-// byteRange identifies a state with one edge.
+// byteRange identifies a state with a single edge.
 type byteRange struct {
 	lo, hi   byte
 	to, rule int32
@@ -110,7 +112,7 @@ func (b *nfaBuilder) build(r int32, body *expr) {
 	b.rules[r].start, b.rules[r].end = start, end
 }
 
-// state adds a state; at the limit it returns an existing one.
+// state adds a state. At the limit, it returns an existing one.
 func (b *nfaBuilder) state(edges ...edge) int32 {
 	if len(b.states) >= maxStates {
 		b.over = true
@@ -162,7 +164,7 @@ func (b *nfaBuilder) expr(e *expr, to int32) int32 {
 		if path := b.toks.path(e.id); path != nil {
 			return b.bytes(path, to)
 		}
-		return b.state() // no such token: a dead end, cut out later
+		return b.state() // the token does not exist, so this is a dead end, which is pruned later
 	case opAfter:
 		return b.after(e, to)
 	}
@@ -184,7 +186,7 @@ func (b *nfaBuilder) call(r int32, skip bool, to int32) int32 {
 	return from
 }
 
-// outline makes a rule of an expression and returns the call of it.
+// outline makes a separate rule of an expression and returns a call of it.
 func (b *nfaBuilder) outline(e *expr, skip bool, to int32) int32 {
 	r := int32(len(b.rules))
 	b.rules = append(b.rules, nrule{name: b.rules[b.rule].name + " (part)"})
@@ -221,14 +223,14 @@ func (b *nfaBuilder) repeat(e *expr, to int32) int32 {
 	return to
 }
 
-// counted builds a loop that counts its rounds.
+// counted builds a loop that counts its iterations.
 func (b *nfaBuilder) counted(sub *expr, lo, hi int, to int32) int32 {
 	k := int32(len(b.loops))
 	b.loops = append(b.loops, loop{int32(lo), int32(hi)})
 	b.counting, b.loop = true, k
 	round := b.state()
 	var body int32
-	if b.null(sub) { // rounds that match nothing are left out, and not missed
+	if b.null(sub) { // empty iterations are dropped, which does not change the matched texts
 		b.loops[k].min, lo = 0, 0
 		body = b.outline(sub, false, round)
 	} else {

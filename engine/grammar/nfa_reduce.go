@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// size estimates the states of an expression, up to a little over expanded.
+// size estimates the number of states of an expression. It stops counting a little
+// above expanded.
 func (b *nfaBuilder) size(e *expr) int {
 	n := 1
 	switch e.op {
@@ -52,7 +53,7 @@ func (b *nfaBuilder) null(e *expr) bool {
 	return e.op == opAfter && e.min == 0
 }
 
-// findNullable finds the rules that match the empty text.
+// findNullable finds the rules that can match the empty text.
 func (b *nfaBuilder) findNullable() {
 	b.nullable = make([]bool, len(b.g.rules))
 	users := make([][]int, len(b.g.rules))
@@ -92,7 +93,7 @@ func refs(e *expr, f func(id int)) {
 	}
 }
 
-// findInline finds the rules that are small enough to stand where they are used.
+// findInline finds the rules that are small enough to be copied into their callers.
 func (b *nfaBuilder) findInline() {
 	const small = 14
 	var leaf func(e *expr) bool
@@ -107,13 +108,13 @@ func (b *nfaBuilder) findInline() {
 	}
 }
 
-// prune removes what never reaches an end, so that every state left can be
-// completed. A root that never ends is an error.
+// prune removes states that cannot reach an end. If the root cannot end, it returns
+// an error.
 func (b *nfaBuilder) prune() error {
 	type use struct{ from, to int32 }
-	back := make([][]int32, len(b.states)) // predecessors by edges other than calls
+	back := make([][]int32, len(b.states)) // predecessors over edges that are not calls
 	calls := make([][]use, len(b.rules))
-	after := make([][]int32, len(b.states)) // rules called on the way to a state
+	after := make([][]int32, len(b.states)) // rules that are called on the way to a state
 	for i, s := range b.states {
 		for _, e := range s.edges {
 			if e.kind == edgeCall {
@@ -173,8 +174,8 @@ func (b *nfaBuilder) prune() error {
 	return nil
 }
 
-// sort numbers the rules so that one comes before all that it may start with.
-// A rule that may start with itself is left recursion, an error.
+// sort orders the rules so that each rule comes before the rules that it may start
+// with. A rule that may start with itself is an error, left recursion.
 func (b *nfaBuilder) sort() error {
 	first := make([][]int32, len(b.rules))
 	for i, r := range b.rules {
@@ -225,7 +226,7 @@ func (b *nfaBuilder) sort() error {
 	return nil
 }
 
-// first returns the rules called before any byte from a state on.
+// first returns the rules that may be called from a state before any byte is read.
 func (b *nfaBuilder) first(start int32) []int32 {
 	seen := map[int32]bool{start: true}
 	var rules []int32

@@ -5,14 +5,14 @@ import (
 	"math/big"
 )
 
-// maxFraction is how many decimals a number with bounds has at most.
+// maxFraction is the maximum number of decimals of a number with bounds.
 const maxFraction = 15
 
-// numbers describes a set of numbers: between lo and hi (nil: no bound), whole
-// multiples of step (nil: any).
+// numbers describes a set of numbers: multiples of step from lo to hi. A nil field
+// means no restriction.
 type numbers struct {
 	lo, hi         *big.Rat
-	loOpen, hiOpen bool // the bound itself is not in the set
+	loOpen, hiOpen bool // the bound itself is excluded
 	step           *big.Rat
 	whole          bool
 }
@@ -22,7 +22,7 @@ var (
 	errStep     = errors.New("multipleOf has too many digits")
 )
 
-// atLeast narrows the set; open leaves the bound itself out.
+// atLeast raises the lower bound of the set. open excludes the bound itself.
 func (n *numbers) atLeast(x *big.Rat, open bool) {
 	if c := n.cmp(n.lo, x, -1); c < 0 || c == 0 && open {
 		n.lo, n.loOpen = x, open
@@ -35,7 +35,7 @@ func (n *numbers) atMost(x *big.Rat, open bool) {
 	}
 }
 
-// cmp compares a bound with x; without a bound it is missing.
+// cmp compares a bound with x, and returns missing if there is no bound.
 func (n *numbers) cmp(bound, x *big.Rat, missing int) int {
 	if bound == nil {
 		return missing
@@ -43,7 +43,8 @@ func (n *numbers) cmp(bound, x *big.Rat, missing int) int {
 	return bound.Cmp(x)
 }
 
-// multiple narrows the set to multiples of x too: of the least common multiple.
+// multiple also restricts the set to multiples of x. The step becomes the least
+// common multiple.
 func (n *numbers) multiple(x *big.Rat) {
 	if n.step == nil {
 		n.step = x
@@ -69,7 +70,7 @@ func (n *numbers) has(x *big.Rat) bool {
 	return n.step == nil || new(big.Rat).Quo(x, n.step).IsInt()
 }
 
-// apart reports whether no number is in both sets, as far as bounds tell.
+// apart reports whether the bounds show that two sets have no number in common.
 func (n *numbers) apart(o *numbers) bool {
 	below := func(a, b *numbers) bool {
 		if a.hi == nil || b.lo == nil {
@@ -100,7 +101,7 @@ func (n *numbers) expr() (*expr, error) {
 	}
 	if n.step != nil {
 		if n.whole {
-			mod = n.step.Num() // in lowest terms, so whole multiples are multiples of this
+			mod = n.step.Num() // the step is in lowest terms, so whole numbers in the set are multiples of its numerator
 		} else {
 			decimals = 0
 			for den := n.step.Denom(); new(big.Int).Mod(tenTo(decimals), den).Sign() != 0; decimals++ {
@@ -113,7 +114,7 @@ func (n *numbers) expr() (*expr, error) {
 	}
 	limit := tenTo(maxDigits + decimals)
 	if mod.Cmp(limit) >= 0 {
-		mod = new(big.Int).Set(limit) // only zero is a multiple
+		mod = new(big.Int).Set(limit) // only zero is a multiple of the step
 	}
 	limit.Sub(limit, big.NewInt(1))
 	lo, hi := new(big.Int).Neg(limit), limit
@@ -158,8 +159,8 @@ func minInt(a, b *big.Int) *big.Int {
 	return b
 }
 
-// scaled returns the first whole number from x·10^decimals on, upwards or
-// downwards, and the next one if that is x itself and x is left out.
+// scaled returns the first whole number from x·10^decimals on, rounding up or down.
+// If x is excluded and the result equals it, scaled returns the next whole number.
 func scaled(x *big.Rat, decimals int, open, up bool) *big.Int {
 	y := new(big.Rat).Mul(x, new(big.Rat).SetInt(tenTo(decimals)))
 	// Euclidean division by a positive number rounds down
@@ -174,26 +175,25 @@ func scaled(x *big.Rat, decimals int, open, up bool) *big.Int {
 	return out
 }
 
-// place is a state of the automaton that spells numbers digit by digit.
+// place is a state of the automaton that writes numbers digit by digit.
 type place struct {
-	length     int // digits before the point; 0 where that is no longer told apart
-	at         int // digits still to come before the point, or minus those behind it
+	length     int // digits before the point; 0 once they no longer matter
+	at         int // remaining digits before the point, or minus the number of digits after it
 	low, high  bool
-	rest       int64 // remainder of the digits so far, padded with zeros, modulo the step
-	pointsOnly bool  // the point came last
+	rest       int64 // remainder modulo the step of the digits so far, padded with zeros
+	pointsOnly bool  // the point was the last character
 }
 
-// speller builds the automaton for whole numbers n of lo to hi, all multiples of
-// mod, written with the given number of decimals, of which trailing zeros may be
-// left out.
+// speller builds the automaton for the multiples of mod from lo to hi, written with
+// the given number of decimals. Trailing zeros may be left out.
 type speller struct {
 	decimals int
 	mod      int64
-	weight   []int64 // 10^i by the step
+	weight   []int64 // 10^i modulo mod
 	auto     *auto
 	ids      map[place]int
 	todo     []place
-	bounds   map[int][2]string // digits of the bounds, by the digits before the point
+	bounds   map[int][2]string // digits of the bounds, by number of digits before the point
 }
 
 const maxSpelled = 100_000
@@ -234,7 +234,7 @@ func spell(lo, hi *big.Int, decimals int, mod *big.Int) (*expr, error) {
 	return s.auto.expr(), nil
 }
 
-// spellFew lists the multiples of a large step.
+// spellFew lists the multiples of a step that is too large for the automaton.
 func spellFew(lo, hi *big.Int, decimals int, mod *big.Int) (*expr, error) {
 	var alts []*expr
 	n := new(big.Int).Add(lo, new(big.Int).Sub(mod, big.NewInt(1)))
@@ -308,7 +308,7 @@ func (s *speller) grow(p place) {
 	}
 }
 
-// lost reports whether no digits to come make a multiple of the number.
+// lost reports whether no further digits can make the number a multiple.
 func (s *speller) lost(p place) bool {
 	left := s.decimals + p.at
 	return p.rest != 0 && left < len(tens) && s.mod-p.rest >= tens[left]
@@ -327,7 +327,8 @@ func (s *speller) after(p place, d, lo, hi byte) place {
 	return q
 }
 
-// ends reports whether the number may stop here, all later decimals being zero.
+// ends reports whether the number may end here, with zeros as the remaining
+// decimals.
 func (s *speller) ends(p place) bool {
 	if p.low {
 		digits := s.bounds[p.length][0]

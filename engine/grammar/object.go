@@ -2,7 +2,7 @@ package grammar
 
 import "slices"
 
-// member returns what the member of a name has to satisfy.
+// member returns the schemas that the member with a name must satisfy.
 func (s *schemaBuilder) member(f *flat, name string) (conj, error) {
 	var c conj
 	for _, r := range f.objects {
@@ -30,11 +30,11 @@ func (s *schemaBuilder) member(f *flat, name string) (conj, error) {
 	return c, nil
 }
 
-// shape is what the objects of an alternative are made of.
+// shape describes the members of an alternative's objects.
 type shape struct {
-	names    []string // declared or required, in order
+	names    []string // declared or required names, in order
 	patterns []string
-	open     bool // other names may come
+	open     bool // other names are allowed
 }
 
 func (f *flat) shape() shape {
@@ -70,7 +70,7 @@ func (f *flat) shape() shape {
 	return sh
 }
 
-// object returns the expression of the objects of f.
+// object returns the expression for the objects of f.
 func (s *schemaBuilder) object(f *flat) (*expr, error) {
 	sh := f.shape()
 	var parts []part
@@ -131,7 +131,7 @@ func (s *schemaBuilder) object(f *flat) (*expr, error) {
 	return ref(id), nil
 }
 
-// pair returns the value of a member, nil if none is possible.
+// pair returns the value of a member, or nil if no value is possible.
 func (s *schemaBuilder) pair(f *flat, name string) (*expr, error) {
 	if ok, err := s.valid(&value{kind: isText, text: name}, f.names); err != nil || !ok {
 		return nil, err
@@ -146,11 +146,13 @@ func (s *schemaBuilder) pair(f *flat, name string) (*expr, error) {
 	return s.emit(c)
 }
 
-// maxWords is how many names a pattern may have to be listed like declared ones.
+// maxWords is the number of names up to which a pattern's names are listed like
+// declared ones.
 const maxWords = 64
 
-// keyKinds returns members whose names are not declared: those of patterns, and
-// any others. Patterns with few names are returned as words.
+// keyKinds returns the members whose names are not declared: names that match
+// patterns, and all other names. If a pattern matches few names, they are returned
+// as words.
 func (s *schemaBuilder) keyKinds(f *flat, sh shape) (kinds []*expr, words []string, err error) {
 	at := f.path + "/patternProperties"
 	names, err := s.nameDFA(f)
@@ -210,7 +212,7 @@ func (s *schemaBuilder) keyKinds(f *flat, sh shape) (kinds []*expr, words []stri
 	return kinds, words, err
 }
 
-// kind appends the members with names of d, any names if nil.
+// kind appends the members with names that d matches, or with any name if d is nil.
 func (s *schemaBuilder) kind(kinds []*expr, f *flat, d *dfa, c conj) ([]*expr, error) {
 	ok, err := s.possible(c)
 	if err != nil || !ok {
@@ -230,8 +232,8 @@ func (s *schemaBuilder) kind(kinds []*expr, f *flat, d *dfa, c conj) ([]*expr, e
 	return append(kinds, seq(ref(key), colon, e)), nil
 }
 
-// patterned returns what a member has to satisfy whose name is not declared and
-// matches only the given pattern; none if "".
+// patterned returns the schemas for an undeclared member whose name matches only
+// the given pattern, or no pattern if it is "".
 func (f *flat) patterned(pattern string) conj {
 	var c conj
 	for _, r := range f.objects {
@@ -246,7 +248,7 @@ func (f *flat) patterned(pattern string) conj {
 	return c
 }
 
-// nameDFA returns the names that propertyNames allows, nil for all.
+// nameDFA returns the names that propertyNames allows, or nil if it allows all.
 func (s *schemaBuilder) nameDFA(f *flat) (*dfa, error) {
 	if len(f.names) == 0 {
 		return nil, nil

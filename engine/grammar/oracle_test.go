@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// writer writes random expressions twice, as GBNF and for the regexp package.
+// writer writes random expressions in two notations: GBNF and that of the regexp
+// package.
 type writer struct{ rng *rand.Rand }
 
 func (w writer) expr(depth int) (gbnf, re string) {
@@ -33,7 +34,7 @@ func (w writer) expr(depth int) (gbnf, re string) {
 	return "(" + g + ")" + op, "(?:" + r + ")" + op
 }
 
-// text draws a short text of the alphabet, sometimes of many repetitions.
+// text draws a short text over the alphabet, sometimes with many repetitions.
 func (w writer) text() string {
 	var b strings.Builder
 	for range w.rng.IntN(6) {
@@ -50,7 +51,7 @@ func TestGBNFAgainstRegexp(t *testing.T) {
 		text, pattern := w.expr(4)
 		re, err := regexp.Compile(`^(?:` + pattern + `)$`)
 		if err != nil {
-			continue // regexp bounds nested repetitions
+			continue // regexp limits nested repetitions
 		}
 		c := compile(t, gbnf(t, "root ::= "+text), toks)
 		for range 30 {
@@ -69,8 +70,8 @@ func TestGBNFAgainstRegexp(t *testing.T) {
 	}
 }
 
-// Patterns of schemas mean what they mean to the regexp package, alone, with
-// lengths, and without one another.
+// Schema patterns match the same texts as the regexp package: alone, combined with
+// lengths, and excluding one another.
 func TestPatternsAgainstRegexp(t *testing.T) {
 	toks := newTokens(t, newVocab())
 	w := writer{rand.New(rand.NewPCG(2, 9))}
@@ -92,7 +93,7 @@ func TestPatternsAgainstRegexp(t *testing.T) {
 		for _, limits := range []string{"", fmt.Sprintf(`,"minLength":%d,"maxLength":%d`, lo, hi)} {
 			g, err := FromSchema([]byte(`{"type":"string","pattern":` + quoted(pattern) + limits + `}`))
 			if err != nil {
-				continue // too many states, or too long for the limits
+				continue // the automaton has too many states, or the texts exceed the limits
 			}
 			c, err := Compile(g, toks)
 			if err != nil {
@@ -158,13 +159,13 @@ func TestAutomataOfTexts(t *testing.T) {
 	}
 }
 
-// Ranges of numbers against arithmetic: every number near the bounds and many
+// Compares number ranges with arithmetic: all numbers near the bounds and many
 // others, with and without decimals.
 func TestNumbersAgainstArithmetic(t *testing.T) {
 	toks := newTokens(t, newVocab())
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 300 {
-		unit := []int{1, 4, 10, 100}[rng.IntN(4)] // bounds in quarters, tenths, hundredths
+		unit := []int{1, 4, 10, 100}[rng.IntN(4)] // the bounds are multiples of a quarter, tenth or hundredth
 		lo := rng.IntN(4000) - 2000
 		hi := lo + rng.IntN(1+rng.IntN(3000))
 		step := []int{0, 0, 1, 3, 7, 25, 50}[rng.IntN(7)]
@@ -175,7 +176,7 @@ func TestNumbersAgainstArithmetic(t *testing.T) {
 		}
 		g, err := FromSchema([]byte(schema + "}"))
 		if err != nil {
-			continue // nothing is in range
+			continue // no number is in range
 		}
 		c := compile(t, g, toks)
 		for range 200 {

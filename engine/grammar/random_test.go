@@ -139,8 +139,8 @@ func (m *schemaMaker) number() map[string]any {
 	return s
 }
 
-// Schemas written by a seeded generator, documents drawn by a seeded one, and
-// the judgement of a validator that is not ours.
+// A seeded generator writes schemas, a seeded sampler draws documents, and an
+// independent validator judges them.
 func TestRandomSchemas(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)

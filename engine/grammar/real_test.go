@@ -11,7 +11,7 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// realVocab is the vocabulary of a model file.
+// realVocab is the vocabulary in a model file.
 type realVocab struct{ *tokenizer.Tokenizer }
 
 func (v realVocab) Size() int { return v.VocabSize() }
@@ -39,8 +39,9 @@ func sourceVocab(t testing.TB, name string) realVocab {
 
 var realNames = []string{"gpt-2", "llama-spm", "phi-3", "starcoder", "deepseek-coder"}
 
-// Documents drawn through the mask of real vocabularies are valid: byte-level
-// ones, and SentencePiece with bytes for what it has no token for.
+// Documents drawn through the masks of real vocabularies are valid. The
+// vocabularies are byte-level ones, and SentencePiece ones with byte tokens for
+// characters that have no token.
 func TestRealVocabularies(t *testing.T) {
 	schema := []byte(`{"type":"object","properties":{
 		"name":{"type":"string","maxLength":30},"when":{"type":"string","format":"date-time"},"n":{"type":"integer","minimum":-5,"maximum":1200},

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// document is a whole schema, in which references are looked up.
+// document is a whole schema, in which references are resolved.
 type document struct {
 	root  *value
-	bases map[*value]*url.URL // bases of each schema: what its references start from
-	parts map[string]raw      // schemas with an identifier or anchor, by their address
-	many  bool                // parts of it have identifiers of their own
-	old   bool                // draft 7 or older: keys next to $ref do not count
+	bases map[*value]*url.URL // base URI of each schema, against which its references resolve
+	parts map[string]raw      // schemas with an identifier or anchor, by URI
+	many  bool                // some parts have identifiers of their own
+	old   bool                // draft 7 or older, where keywords next to $ref are ignored
 }
 
 func newDocument(root *value) *document {
@@ -29,12 +29,12 @@ func newDocument(root *value) *document {
 	return d
 }
 
-// dead reports whether what stands under a keyword is data and no schema.
+// dead reports whether a keyword contains data instead of schemas.
 func dead(keyword string) bool {
 	return slices.Contains([]string{"enum", "const", "default", "examples"}, keyword)
 }
 
-// visit notes the addresses of schemas.
+// visit records the URIs of schemas.
 func (d *document) visit(r raw, base *url.URL) {
 	if r.v.kind == isObject {
 		if ref := r.v.at["$ref"]; d.old && ref != nil && ref.kind == isText {
@@ -78,8 +78,8 @@ func (d *document) visit(r raw, base *url.URL) {
 	}
 }
 
-// plainRefs turns dynamic references into plain ones. In a document whose parts
-// have no identifiers of their own they mean the same.
+// plainRefs replaces dynamic references by plain ones. The two are equivalent if no
+// part of the document has an identifier of its own.
 func (d *document) plainRefs(v *value) {
 	for i, k := range v.keys {
 		if (k == "$dynamicRef" || k == "$recursiveRef") && v.at["$ref"] == nil && v.at[k].kind == isText {

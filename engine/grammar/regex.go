@@ -13,24 +13,24 @@ const (
 	maxPatternRepeat = 10_000
 )
 
-// regex reads the regular subset of ECMAScript's expressions into an expression
-// over code points that matches whole texts. A pattern without ^ or $ matches
-// anywhere in the text, so any text may stand before or after it.
-// Look-around, back references and word boundaries are errors.
+// regex converts a regular subset of ECMAScript's expressions to an expression over
+// code points that matches whole texts. A pattern without ^ or $ matches anywhere
+// in the text, so any text may precede or follow it. Look-around, back references
+// and word boundaries are errors.
 //
-// \s, \d, \w and the dot stand for what both ECMAScript and RE2 mean by them;
-// their opposites for what both leave out.
+// \s, \d, \w and the dot match what they match in both ECMAScript and RE2. \S, \D
+// and \W match what both of them match.
 type regex struct {
 	src   string
 	pos   int
 	depth int
-	wide  bool // classes are those of ECMAScript, to check texts and not to write them
+	wide  bool // classes are those of ECMAScript, for validation but not for generation
 }
 
-// branch is one alternative with its anchors.
+// branch is one alternative together with its anchors.
 type branch struct {
 	e          *expr
-	head, tail bool // anchored at the start, at the end
+	head, tail bool // anchored at the start or at the end
 }
 
 func parseRegex(src string) (*expr, error) { return (&regex{src: src}).parse() }
@@ -91,8 +91,8 @@ func (p *regex) branches() ([]branch, error) {
 	}
 }
 
-// branch reads a sequence. It is several branches if it is one group whose
-// alternatives have anchors of their own.
+// branch reads a sequence. It returns several branches if the sequence is one group
+// whose alternatives have anchors of their own.
 func (p *regex) branch() ([]branch, error) {
 	var b branch
 	var subs []*expr
@@ -229,7 +229,7 @@ func (p *regex) quantify(e *expr) (*expr, error) {
 		case '{':
 			var ok bool
 			if lo, hi, ok = p.counts(p.pos); !ok {
-				return e, nil // a brace by itself
+				return e, nil // a literal brace
 			}
 			p.pos += strings.IndexByte(p.src[p.pos:], '}') + 1
 			if lo > maxPatternRepeat || hi > maxPatternRepeat {
@@ -241,7 +241,7 @@ func (p *regex) quantify(e *expr) (*expr, error) {
 		default:
 			return e, nil
 		}
-		p.accept("?") // a lazy one matches the same texts
+		p.accept("?") // a lazy quantifier matches the same texts
 		if p.more() && strings.IndexByte("*+?", p.src[p.pos]) >= 0 {
 			return nil, p.fail("repetition of a repetition")
 		}
@@ -299,7 +299,7 @@ var (
 	everyBlank = []span{{'\t', '\r'}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}}
 )
 
-// escape reads what follows a backslash.
+// escape reads the characters after a backslash.
 func (p *regex) escape(inSet bool) ([]span, error) {
 	if !p.more() {
 		return nil, p.fail("backslash at the end")
@@ -374,7 +374,7 @@ func (p *regex) code(digits int) ([]span, error) {
 	return normal([]span{{rune(v), rune(v)}}), nil
 }
 
-// property reads {Name} behind \p.
+// property reads {Name} after \p.
 func (p *regex) property() ([]span, error) {
 	end := strings.IndexByte(p.src[p.pos:], '}')
 	if !p.accept("{") || end < 0 {

@@ -6,31 +6,32 @@ import (
 	"strings"
 )
 
-// FromSchema returns the grammar of the JSON documents that a schema (draft 7 or
-// 2020-12) describes. A schema that cannot be built is an error that names the
-// keyword and where it stands; there is no falling back to free text.
+// FromSchema returns a grammar for the JSON documents that a schema (draft 7 or
+// 2020-12) describes. If it cannot build a schema, it returns an error that names
+// the keyword and its place. It never falls back to free text.
 //
-// Every document of the grammar is valid; not every valid document is in it:
+// Every document of the grammar is valid, but the grammar does not match all valid
+// documents:
 //
-//   - Members come in the order of "properties", optional ones may be left out.
-//     Required names that are not declared follow.
-//   - Members that are not declared appear only where "additionalProperties" or
-//     "patternProperties" ask for them, or no member is declared at all. No name
-//     comes twice.
-//   - "prefixItems" are all written; further items only where "items" asks for
-//     them.
-//   - At most one blank follows ":" and ",", there are no line breaks, whole
-//     parts of numbers have at most 16 digits. Numbers with bounds or a
-//     multipleOf are written without an exponent and with at most 15 decimals.
-//   - A schema without "type" has the types that its keywords are about.
-//   - "oneOf" is built where its alternatives are distinguishable, so that exactly
-//     one matches.
+//   - Members come in the order of "properties", and optional ones may be left
+//     out. Required names that are not declared follow.
+//   - Members that are not declared appear only if "additionalProperties" or
+//     "patternProperties" allows them, or if no member is declared. No name occurs
+//     twice.
+//   - All "prefixItems" are written. Further items appear only if "items" is set.
+//   - At most one blank follows ":" and ",", and there are no line breaks. Numbers
+//     have at most 16 digits before the point. Numbers with bounds or a multipleOf
+//     have no exponent and at most 15 decimals.
+//   - A schema without "type" has the types that its keywords apply to.
+//   - "oneOf" is built only if its alternatives are distinguishable, so that
+//     exactly one matches.
 //
 // Supported: type, enum, const, anyOf, oneOf, allOf, $ref, $defs, $anchor, $id,
-// nullable; dynamic references where no part of the schema has an $id; properties, required, additionalProperties, patternProperties,
-// propertyNames, minProperties, maxProperties; items, prefixItems, additionalItems,
-// minItems, maxItems, uniqueItems of finitely many values; minLength, maxLength,
-// pattern (regular ones), format, contentEncoding; minimum, maximum, exclusiveMinimum,
+// nullable; dynamic references if no part of the schema has an $id; properties,
+// required, additionalProperties, patternProperties, propertyNames, minProperties,
+// maxProperties; items, prefixItems, additionalItems, minItems, maxItems,
+// uniqueItems of finitely many values; minLength, maxLength, pattern (regular
+// ones), format, contentEncoding; minimum, maximum, exclusiveMinimum,
 // exclusiveMaximum, multipleOf. Annotations and unknown keywords are ignored.
 func FromSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
@@ -44,9 +45,10 @@ func FromSchema(schema []byte) (*Grammar, error) {
 	return g, err
 }
 
-// FromLooseSchema is FromSchema for schemas with keywords that no grammar here
-// follows: those are left out, except look-ahead behind the ^ of a pattern, which is
-// followed. [Grammar.Left] names them, and [Grammar.Check] is for the documents.
+// FromLooseSchema is FromSchema for schemas with keywords that the grammar cannot
+// enforce. It leaves those keywords out, except look-ahead after the ^ of a
+// pattern, which is enforced. [Grammar.Left] names them, and [Grammar.Check]
+// validates documents by them.
 func FromLooseSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
 	left, err := b.AddLooseSchema("root", schema)
@@ -64,29 +66,29 @@ func FromLooseSchema(schema []byte) (*Grammar, error) {
 	return g, err
 }
 
-// unsupported keywords restrict documents in ways that no grammar here follows.
-// What belongs to if and contains means nothing without them.
+// unsupported keywords restrict documents in ways that grammars here cannot
+// enforce. Keywords that only modify if and contains have no meaning without them.
 var unsupported = []string{
 	"not", "if", "dependentRequired", "dependentSchemas", "dependencies", "contains", "$dynamicRef", "$recursiveRef",
 }
 
-// raw is a schema where it stands in its document.
+// raw is a schema with its place in the document.
 type raw struct {
 	v    *value
 	path string
 }
 
-// conj is several schemas that all hold.
+// conj is a list of schemas that must all be satisfied.
 type conj []raw
 
 // Limits of the work on one schema.
 const (
-	maxBranches = 256     // alternatives of one place
-	maxSteps    = 1 << 22 // states built and, times 16, schemas looked at
-	maxRefs     = 64      // references in a row
+	maxBranches = 256     // alternatives at one place
+	maxSteps    = 1 << 22 // states built plus 16 times the schemas visited
+	maxRefs     = 64      // consecutive references
 )
 
-// schemaBuilder turns schemas into rules.
+// schemaBuilder converts schemas to rules.
 type schemaBuilder struct {
 	b       *Builder
 	name    string
@@ -95,16 +97,16 @@ type schemaBuilder struct {
 	dfas    map[string]*dfa
 	regexes map[string]*expr
 	flats   map[*value][]*flat
-	open    map[*value]bool // schemas that apply is inside of
+	open    map[*value]bool // schemas that apply is currently processing
 	steps   int
 	depth   int
-	lone    bool     // one schema is flattened, and nothing else restricts its documents
-	outer   bool     // its own keywords are read
-	loose   bool     // leave out what no grammar here follows
-	left    []string // where that was
+	lone    bool     // a single schema is being flattened, and nothing else restricts its documents
+	outer   bool     // the schema's own keywords are being read
+	loose   bool     // leave out keywords that cannot be enforced
+	left    []string // paths of the keywords that were left out
 }
 
-// spend counts work and fails when it is too much.
+// spend counts work and fails if it is too much.
 func (s *schemaBuilder) spend(path string, n int) error {
 	if s.steps += n; s.steps > maxSteps {
 		return fault(path, "the schema takes more than %d steps to build", maxSteps)
@@ -112,8 +114,8 @@ func (s *schemaBuilder) spend(path string, n int) error {
 	return nil
 }
 
-// lack is met where no grammar here follows a keyword: a strict schema fails, a
-// loose one is built without it.
+// lack handles a keyword that cannot be enforced. A strict schema fails. A loose
+// schema is built without the keyword.
 func (s *schemaBuilder) lack(path, format string, args ...any) error {
 	if !s.loose {
 		return fault(path, format, args...)
@@ -128,8 +130,8 @@ func fault(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrSchema, path, fmt.Sprintf(format, args...))
 }
 
-// schema returns the expression of the documents of a schema, or of the part of it
-// where at leads.
+// schema returns the expression for the documents of a schema, or of its part at
+// the path at.
 func (b *Builder) schema(name string, text []byte, at []string, loose bool) (e *expr, left []string, err error) {
 	root, err := readValue(text)
 	if err != nil {
@@ -156,7 +158,7 @@ func (b *Builder) schema(name string, text []byte, at []string, loose bool) (e *
 	return e, s.left, nil
 }
 
-// annotation reports whether a keyword says nothing about what is valid.
+// annotation reports whether a keyword does not affect validity.
 func annotation(k string) bool {
 	switch k {
 	case "title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
@@ -166,8 +168,8 @@ func annotation(k string) bool {
 	return false
 }
 
-// direct follows schemas that are nothing but a reference, and leaves out those
-// that say nothing and those that come twice.
+// direct replaces schemas that are only a reference by their targets. It removes
+// schemas without restrictions and duplicates.
 func (s *schemaBuilder) direct(c conj) (conj, error) {
 	var out conj
 	for _, r := range c {
@@ -191,8 +193,8 @@ func (s *schemaBuilder) direct(c conj) (conj, error) {
 	return out, nil
 }
 
-// emit returns the expression of the documents that satisfy all of c: a rule,
-// one for equal c, so that schemas may refer to themselves.
+// emit returns the expression for the documents that satisfy all of c. Equal c
+// share one rule, so that schemas may refer to themselves.
 func (s *schemaBuilder) emit(c conj) (*expr, error) {
 	c, err := s.direct(c)
 	if err != nil {
@@ -227,14 +229,14 @@ func (s *schemaBuilder) emit(c conj) (*expr, error) {
 	return ref(id), nil
 }
 
-// possible reports whether any document satisfies all of c, as far as it shows
-// without looking inside.
+// possible reports whether some document may satisfy all of c. It does not look
+// inside the documents.
 func (s *schemaBuilder) possible(c conj) (bool, error) {
 	flats, err := s.flatten(c)
 	return len(flats) > 0, err
 }
 
-// body builds the alternatives of c.
+// body builds the expression for the alternatives of c.
 func (s *schemaBuilder) body(c conj) (*expr, error) {
 	flats, err := s.flatten(c)
 	if err != nil {
@@ -265,8 +267,8 @@ func (s *schemaBuilder) body(c conj) (*expr, error) {
 	return alt(alts...), nil
 }
 
-// canEnd reports whether an expression over the rules from first on matches a
-// finite text.
+// canEnd reports whether an expression that uses the rules from first on matches
+// some finite text.
 func (b *Builder) canEnd(e *expr, first int) bool {
 	ends := make([]bool, len(b.rules))
 	for i := range first {

@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// validator compiles a schema with an implementation that is not ours.
+// validator compiles a schema with an independent implementation.
 func validator(t testing.TB, schema []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
@@ -38,7 +38,7 @@ var (
 	longWhole = regexp.MustCompile(`(^|[^0-9.])[0-9]{17}`)
 )
 
-// checkDocument checks what every generated document has to be.
+// checkDocument checks the properties that every generated document must have.
 func checkDocument(t testing.TB, doc string, v *jsonschema.Schema) {
 	t.Helper()
 	inst, err := jsonschema.UnmarshalJSON(strings.NewReader(doc))
@@ -67,7 +67,7 @@ func checkDocument(t testing.TB, doc string, v *jsonschema.Schema) {
 	}
 }
 
-// noRepeats reads one value and fails on a member that comes twice.
+// noRepeats reads one value and fails if a member occurs twice.
 func noRepeats(dec *json.Decoder) error {
 	tok, err := dec.Token()
 	if err != nil {
@@ -100,8 +100,8 @@ func noRepeats(dec *json.Decoder) error {
 type schemaCase struct {
 	Name   string          `json:"name"`
 	Schema json.RawMessage `json:"schema"`
-	Yes    []string        `json:"yes"` // documents that the grammar has
-	No     []string        `json:"no"`  // documents that it does not have
+	Yes    []string        `json:"yes"` // documents that the grammar matches
+	No     []string        `json:"no"`  // documents that the grammar does not match
 }
 
 func schemaCases(t testing.TB) []schemaCase {
@@ -119,7 +119,7 @@ func schemaCases(t testing.TB) []schemaCase {
 	return cases
 }
 
-// check draws documents of a schema and validates them.
+// check draws documents from a schema's grammar and validates them.
 func check(t testing.TB, schema []byte, v *testVocab, toks *Tokens, rng *rand.Rand, rounds int) (c *Compiled, ended int) {
 	t.Helper()
 	g, err := FromSchema(schema)
@@ -225,12 +225,12 @@ func TestJSONObject(t *testing.T) {
 	}
 }
 
-// Members that are drawn freely never repeat, even where the vocabulary has few
-// texts to write names with.
+// Freely drawn members never repeat, even if the vocabulary has few texts for
+// names.
 func TestKeysDoNotRepeat(t *testing.T) {
 	v := newVocab(`"a"`, `a"`, `"a":`, `","`, `,"a`, `{"a`, `"`, `":`, `":1`, `":1,"`, `":{"`, `aa`)
 	v.text = append(v.text[:0:0], v.text...)
-	for b := range 256 { // letters are a and b alone
+	for b := range 256 { // a and b are the only letters
 		if b >= 'c' && b <= 'z' && !strings.ContainsRune("truefalsn", rune(b)) || b > 0x7e || b < 0x20 || b >= 'A' && b <= 'Z' {
 			v.text[b] = nil
 		}
@@ -283,7 +283,7 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		if c := loose.Check(); c != nil {
-			_ = c.Validate([]byte(`{"a": [1, "b", null, {"c": true}]}`)) // ends, whatever it says
+			_ = c.Validate([]byte(`{"a": [1, "b", null, {"c": true}]}`)) // must end, with any result
 		}
 		c, err := Compile(loose, toks)
 		if err != nil {
@@ -296,7 +296,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// walk draws one text and fails if an allowed token is refused.
+// walk draws one text and fails if an allowed token is rejected.
 func walk(t *testing.T, c *Compiled, v *testVocab) {
 	st, mask, rng := c.Start(), c.toks.NewMask(), rand.New(rand.NewPCG(1, 1))
 	for n := range 100 {

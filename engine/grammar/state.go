@@ -9,8 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// Compiled is a grammar for one vocabulary. What its states learn about masks is
-// shared; it is safe for concurrent use.
+// Compiled is a grammar for one vocabulary. All its states share their cached
+// masks. It is safe for concurrent use.
 type Compiled struct {
 	mu    sync.Mutex
 	m     *machine
@@ -18,10 +18,11 @@ type Compiled struct {
 	first *stacks
 }
 
-// Compile makes a grammar ready for the tokens of a vocabulary. It fails on left
-// recursion, on a grammar that no text matches, and on one that is too large.
+// Compile prepares a grammar for the tokens of a vocabulary. It fails on left
+// recursion, on a grammar that matches no text, and on one that is too large.
 //
-// Equal grammars share one Compiled while it is among the last few of toks.
+// Equal grammars share one Compiled while it is among the most recently used of
+// toks.
 func Compile(g *Grammar, toks *Tokens) (*Compiled, error) {
 	sum := g.sum()
 	if c := toks.cache.find(sum); c != nil {
@@ -44,14 +45,14 @@ func Compile(g *Grammar, toks *Tokens) (*Compiled, error) {
 	return c, nil
 }
 
-// State is how far a text has come in a grammar. It belongs to one sequence.
+// State is the position of a text in a grammar. It belongs to one sequence.
 type State struct {
 	c     *Compiled
 	at    *stacks
 	ended bool
 }
 
-// Start returns the state of the empty text.
+// Start returns the state before the first byte.
 func (c *Compiled) Start() *State { return &State{c: c, at: c.first} }
 
 // Clone returns an independent copy.
@@ -63,16 +64,17 @@ func (s *State) Clone() *State {
 // Set makes s a copy of t.
 func (s *State) Set(t *State) { *s = *t }
 
-// Done reports whether the text may end here: tokens that end the generation
-// are allowed.
+// Done reports whether the text may end here, so that end-of-generation tokens are
+// allowed.
 func (s *State) Done() bool { return s.at.empty }
 
-// Complete reports whether the text can only end here.
+// Complete reports whether the text must end here.
 func (s *State) Complete() bool { return s.at.empty && len(s.at.tops) == 0 }
 
 // Mask sets dst to the tokens that may come next. dst has the size of
-// [Tokens.NewMask]. It fails with ErrStuck where nothing may come, and with
-// ErrLimit where the grammar is so ambiguous that finding out takes too long.
+// [Tokens.NewMask]. Mask fails with ErrStuck if no token is allowed, and with
+// ErrLimit if the grammar is so ambiguous that computing the mask takes too much
+// work.
 func (s *State) Mask(dst Bitmask) error {
 	c := s.c
 	if len(dst) != (c.toks.size+63)/64 {
@@ -108,21 +110,21 @@ func (s *State) fill(dst Bitmask) error {
 	return nil
 }
 
-// settle ends a call: it keeps the tables in bounds and tells if a budget ran
-// out.
+// settle ends a call. It limits the size of the tables and reports whether a budget
+// was exceeded.
 func (c *Compiled) settle() error {
 	over := c.m.over
 	c.m.forget()
 	c.m.over = false
 	if over {
-		c.m.scratch = newScratch() // what it has grown to
+		c.m.scratch = newScratch() // the old scratch has grown too large
 		return fmt.Errorf("%w: more than %d steps for one token", ErrLimit, maxWork)
 	}
 	return nil
 }
 
-// Accept moves on by a token. A token that Mask allows is never refused; on an
-// error the state is as before.
+// Accept advances the state by a token. A token that Mask allows is never rejected.
+// On an error the state is unchanged.
 func (s *State) Accept(t llm.Token) error {
 	c := s.c
 	if t < 0 || int(t) >= c.toks.size || s.ended {
@@ -144,8 +146,8 @@ func (s *State) Accept(t llm.Token) error {
 	return err
 }
 
-// AcceptText moves on by text that no token stands for, such as a prefix that
-// was part of the prompt. On an error the state is as before.
+// AcceptText advances the state by text that has no token, such as a prefix in the
+// prompt. On an error the state is unchanged.
 func (s *State) AcceptText(text []byte) error { return s.step(text, -1) }
 
 func (s *State) step(text []byte, t llm.Token) error {

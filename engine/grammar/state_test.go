@@ -92,7 +92,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A token that ends the generation may also be part of the grammar.
+// A token that ends the generation may also occur in the grammar.
 func TestNamedEnd(t *testing.T) {
 	v := newVocab()
 	end := llm.Token(v.control)
@@ -114,7 +114,8 @@ func TestNamedEnd(t *testing.T) {
 	}
 }
 
-// A vocabulary without the bytes that the grammar needs is an error and no end.
+// If the vocabulary lacks bytes that the grammar needs, Mask returns an error
+// instead of allowing the end.
 func TestStuck(t *testing.T) {
 	v := &testVocab{text: [][]byte{[]byte("a"), []byte("<end>")}, control: 1}
 	st := compile(t, gbnf(t, `root ::= "ab"`), newTokens(t, v)).Start()
@@ -144,9 +145,9 @@ func TestAfter(t *testing.T) {
 		"<tool_call>{}</tool_call> more": false,
 		"<tool_call>x":                   false,
 		"\xff\xfe":                       true,
-		"[TOOL_CALLS]{}</tool_call>":     true, // as text it is not a marker
+		"[TOOL_CALLS]{}</tool_call>":     true, // as plain text, it is not a marker
 		"xab{}</tool_call>":              true,
-		"xabc":                           false, // ab came first
+		"xabc":                           false, // the marker ab comes first
 	} {
 		if got := accepts(t, c, text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
@@ -261,7 +262,8 @@ func TestEqualGrammarsShare(t *testing.T) {
 	}
 }
 
-// States of one grammar in several goroutines: for the race detector.
+// Uses states of one grammar in several goroutines. This test is for the race
+// detector.
 func TestConcurrent(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)
@@ -282,7 +284,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// A text that was seen before costs no memory, except for free keys.
+// Processing a text again allocates no memory, except for free keys.
 func TestNoAllocations(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)
@@ -309,7 +311,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Grammars made to hurt: each ends in bounded time, in an error or not.
+// Hostile grammars end in bounded time, with or without an error.
 func TestHostile(t *testing.T) {
 	v := newVocab("aaaa", "aaaaaaaaaaaaaaaa", "ab", "ba")
 	toks := newTokens(t, v)
@@ -362,8 +364,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A short grammar whose stacks multiply, over a vocabulary of real size: a call
-// ends within its budget of work, and of memory with it.
+// A short grammar multiplies its stacks over a vocabulary of real size. Each call
+// stays within its budgets of work and memory.
 func TestHostileVocabulary(t *testing.T) {
 	toks := newTokens(t, openVocab(t, testmodel.SmolLM2(t)))
 	levels := "root ::= a0\na12 ::= [a-z]+\n"
@@ -391,7 +393,7 @@ x ::= [a-z ] s s? s? s? s? | [a-z ] x? x? x?`} {
 	}
 }
 
-// Schemas made to hurt end in bounded time too.
+// Hostile schemas also end in bounded time.
 func TestHostileSchemas(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)

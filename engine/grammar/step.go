@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// closure finds what the items lead to before any byte: positions that want
-// one, calls, and the end of the rule. It is kept with the frame.
+// closure finds what the items reach before any byte is read: positions that need a
+// byte, calls, and the end of the rule. The result is cached in the frame.
 func (m *machine) closure(f *frame) *move {
 	if f.open != nil {
 		return f.open
@@ -18,7 +18,7 @@ func (m *machine) closure(f *frame) *move {
 	return mv
 }
 
-// moveOf is closure of items in any order.
+// moveOf computes the closure of items in any order.
 func (m *machine) moveOf(first []item) *move {
 	list, seen := m.scratch.items[:0], m.scratch.seen
 	clear(seen)
@@ -84,7 +84,7 @@ func (m *machine) moveOf(first []item) *move {
 	return mv
 }
 
-// along follows an edge on nothing, if the count of its loop allows it.
+// along follows an edge that reads no byte, if the count of its loop allows it.
 func (m *machine) along(i item, e edge) (to item, ok bool) {
 	to = item{e.to, i.count, i.note}
 	switch e.kind {
@@ -93,12 +93,12 @@ func (m *machine) along(i item, e edge) (to item, ok bool) {
 	case edgeLoop:
 		l := m.loops[e.arg]
 		switch {
-		case to.count < 0: // no bound in reach
+		case to.count < 0: // the count is far from the loop's bounds
 		case l.max >= 0 && to.count >= l.max:
 			return to, false
 		case l.max >= 0:
 			to.count++
-		default: // more than the least number makes no difference
+		default: // counts above the minimum are equivalent
 			to.count = min(to.count+1, max(l.min, 1))
 		}
 	case edgeExit:
@@ -110,7 +110,7 @@ func (m *machine) along(i item, e edge) (to item, ok bool) {
 	return to, true
 }
 
-// wants reports whether the state has an edge for a byte.
+// wants reports whether the state has an edge that reads a byte.
 func (m *machine) wants(state int32) bool {
 	return slices.ContainsFunc(m.states[state].edges, func(e edge) bool { return e.kind == edgeByte })
 }
@@ -121,7 +121,7 @@ type entry struct {
 	back item
 }
 
-// group joins the calls of a rule.
+// group groups the calls by rule.
 func (m *machine) group(calls []entry) []call {
 	slices.SortFunc(calls, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.rule, b.rule), compareItems(a.back, b.back))
@@ -140,8 +140,8 @@ func (m *machine) group(calls []entry) []call {
 	return out
 }
 
-// step moves a frame by one byte. The result is kept by the byte's class, but
-// not for keys, whose text grows with the byte.
+// step advances a frame by one byte. It caches the result by byte class, except for
+// keys, because their text grows with every byte.
 func (m *machine) step(f *frame, c byte) *move {
 	class := m.class[c]
 	if f.next == nil {
@@ -175,7 +175,7 @@ func (m *machine) step(f *frame, c byte) *move {
 	return mv
 }
 
-// next moves a set of stacks by one byte, in a mask's walk.
+// next advances a set of stacks by one byte, during a mask's walk.
 func (m *machine) next(s *stacks, c byte) *stacks {
 	class := m.class[c]
 	if s.next == nil {
@@ -192,8 +192,7 @@ func (m *machine) next(s *stacks, c byte) *stacks {
 	return to
 }
 
-// advance moves a set of stacks by one byte. live tells that keys are followed
-// by their text.
+// advance advances a set of stacks by one byte. live records the text of keys.
 func (m *machine) advance(s *stacks, c byte, live bool) *stacks {
 	m.begin()
 	for _, t := range s.tops {
@@ -205,7 +204,8 @@ func (m *machine) advance(s *stacks, c byte, live bool) *stacks {
 	return m.finish(live)
 }
 
-// popped returns what continues after the frames above s ended, in a mask's walk.
+// popped returns the stacks that remain after the frames above s have ended, during
+// a mask's walk.
 func (m *machine) popped(s *stacks) *stacks {
 	if s.pop != nil {
 		return s.pop
@@ -250,8 +250,8 @@ func (m *machine) begin() {
 	w.wait = w.wait[:0]
 }
 
-// follow takes in a move over the stacks under it: frames that want a byte,
-// calls, and what continues below where the rule ends.
+// follow adds the results of a move to the stacks below it: frames that need a
+// byte, calls, and the stacks that continue below if the rule ends.
 func (m *machine) follow(mv *move, under *stacks) {
 	m.enter(mv, under)
 	w := &m.scratch
@@ -272,7 +272,7 @@ func (m *machine) follow(mv *move, under *stacks) {
 	m.drain()
 }
 
-// drain follows the frames that rules have returned to.
+// drain processes the frames to which rules have returned.
 func (m *machine) drain() {
 	w := &m.scratch
 	for len(w.moves) > 0 && !m.over {
@@ -293,8 +293,8 @@ func (m *machine) drain() {
 	}
 }
 
-// used returns a frame that a key returns to with the key added to its set, nil
-// if it was there already.
+// used returns the frame to which a key returns, with the key added to its set, or
+// nil if the set already contained it.
 func (m *machine) used(f *frame, key *note) *frame {
 	var items []item
 	for _, i := range f.items {
@@ -311,7 +311,7 @@ func (m *machine) used(f *frame, key *note) *frame {
 	return m.frame(items)
 }
 
-// enter notes a move's frame, and its calls by the rule that they enter.
+// enter records a move's frame, and its calls by called rule.
 func (m *machine) enter(mv *move, under *stacks) {
 	w := &m.scratch
 	if mv.frame != nil {
@@ -329,7 +329,8 @@ func (m *machine) enter(mv *move, under *stacks) {
 			}
 		}
 		if back := m.closure(c.back); back.end && back.frame == nil && len(back.calls) == 0 {
-			// nothing is left to do after the call: it returns where this one does
+			// the call is the last step of its rule, so it returns to the caller of
+			// that rule
 			m.spend(len(under.tops))
 			w.wait[i].tops = append(w.wait[i].tops, under.tops...)
 			w.wait[i].empty = w.wait[i].empty || under.empty
@@ -339,8 +340,8 @@ func (m *machine) enter(mv *move, under *stacks) {
 	}
 }
 
-// finish enters the rules that were called, each once all calls of it are
-// known, and returns the set of stacks.
+// finish enters the called rules, each once all its calls are known, and returns
+// the set of stacks.
 func (m *machine) finish(live bool) *stacks {
 	w := &m.scratch
 	for len(w.wait) > 0 && !m.over {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// formats are the string formats, as patterns that any reading of their
-// standards accepts.
+// formats maps string formats to patterns. All interpretations of a standard accept
+// the strings of its pattern.
 var formats = func() map[string]string {
 	const (
 		clock  = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
@@ -47,10 +47,10 @@ var formats = func() map[string]string {
 	}
 }()
 
-// textFormats say nothing about which strings are valid.
+// textFormats are formats that do not restrict strings.
 var textFormats = []string{"password", "binary", "char", "file"}
 
-// numberFormats are those of numbers, with their ranges.
+// numberFormats are the formats for numbers, with their ranges.
 var numberFormats = map[string][2]int64{
 	"int8": {-1 << 7, 1<<7 - 1}, "int16": {-1 << 15, 1<<15 - 1}, "int32": {-1 << 31, 1<<31 - 1}, "int64": {-1 << 63, 1<<63 - 1},
 	"uint8": {0, 1<<8 - 1}, "uint16": {0, 1<<16 - 1}, "uint32": {0, 1<<32 - 1}, "uint64": {0, 1<<63 - 1}, "uint": {0, 1<<63 - 1},
@@ -79,10 +79,11 @@ func (s *schemaBuilder) format(f *flat, at raw) error {
 	return nil
 }
 
-// encodings are the formats of contentEncoding. Other encodings hold any text.
+// encodings are the supported values of contentEncoding. Strings with another
+// encoding may contain any text.
 var encodings = map[string]string{"base64": "byte", "base64url": "base64url", "base32": "base32", "base16": "base16"}
 
-// encoding applies contentEncoding.
+// encoding applies the keyword contentEncoding.
 func (s *schemaBuilder) encoding(f *flat, at raw) error {
 	if at.v.kind != isText {
 		return fault(at.path, "want a text, got %s", kindNames[at.v.kind])
@@ -94,7 +95,7 @@ func (s *schemaBuilder) encoding(f *flat, at raw) error {
 	return nil
 }
 
-// text returns the expression of the strings of f.
+// text returns the expression for the strings of f.
 func (s *schemaBuilder) text(f *flat) (*expr, error) {
 	if f.max >= 0 && f.min > f.max {
 		f.why = "no string is long enough"
@@ -132,8 +133,8 @@ func (s *schemaBuilder) text(f *flat) (*expr, error) {
 	return seq(quote, d.expr(func(set []span) *expr { return inText(set, false) }), quote), nil
 }
 
-// looseText returns the strings of f by its pattern or by its length alone,
-// where both together take too many states.
+// looseText returns the strings of f restricted by pattern only or by length only,
+// if both together need too many states.
 func (s *schemaBuilder) looseText(f *flat, why error) (*expr, error) {
 	if len(f.patterns)+len(f.formats) == 0 {
 		return nil, why
@@ -155,7 +156,7 @@ func (s *schemaBuilder) looseText(f *flat, why error) (*expr, error) {
 	return s.text(g)
 }
 
-// regexes returns the patterns and formats as patterns.
+// regexes returns the patterns, and the formats as patterns.
 func (f *flat) regexes() []string {
 	out := slices.Clone(f.patterns)
 	for _, name := range f.formats {
@@ -197,8 +198,8 @@ func (s *schemaBuilder) textDFA(f *flat) (*dfa, error) {
 	return length, nil
 }
 
-// usable reports whether strings can be made of a pattern. An error says that it
-// is wrong, or in a strict schema that it is not regular.
+// usable reports whether strings can be generated from a pattern. The error says
+// that the pattern is invalid, or for a strict schema that it is not regular.
 func (s *schemaBuilder) usable(path, src string) (bool, error) {
 	list, rest := lookAheads(src)
 	_, err := s.regex(path, rest)
@@ -208,7 +209,7 @@ func (s *schemaBuilder) usable(path, src string) (bool, error) {
 		}
 	}
 	switch {
-	case err == nil && len(list) > 0: // followed, but no part of strict schemas
+	case err == nil && len(list) > 0: // supported, but not in strict schemas
 		err = s.lack(path, "%q: look-ahead is not a regular expression", src)
 		return err == nil, err
 	case err == nil || !s.loose:
@@ -242,7 +243,7 @@ func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dfa{edges: make([][]dfaEdge, 1), final: make([]bool, 1)} // nothing, where it cannot be used
+	d := &dfa{edges: make([][]dfaEdge, 1), final: make([]bool, 1)} // matches nothing if the pattern cannot be used
 	if ok {
 		if d, err = patternDFA(src, false, &s.steps); err != nil {
 			return nil, fault(path, "%q: %v", src, err)
@@ -252,7 +253,7 @@ func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
 	return d, nil
 }
 
-// written returns an expression over code points as it stands in a JSON string.
+// written returns the expression for one code point inside a JSON string.
 func written(e *expr) *expr {
 	switch e.op {
 	case opLit:

@@ -8,55 +8,55 @@ import (
 	"godwit/engine/llm"
 )
 
-// Vocab is what the automaton needs to know of a vocabulary.
+// Vocab is the part of a vocabulary that the automaton needs.
 type Vocab interface {
 	// Size returns the number of tokens.
 	Size() int
-	// Bytes returns the bytes that a token stands for in the text; for a
-	// control token its name, such as <|im_end|>.
+	// Bytes returns the text bytes of a token, or the name of a control token, such
+	// as <|im_end|>.
 	Bytes(t llm.Token) []byte
-	// IsEOG reports whether a token ends the generation. A grammar allows it
-	// where the text may end, and where it names it.
+	// IsEOG reports whether a token ends the generation. A grammar allows it where
+	// the text may end and where the grammar names it.
 	IsEOG(t llm.Token) bool
-	// IsControl reports whether a token is not text. A grammar allows it only
-	// where it names it.
+	// IsControl reports whether a token is not text. A grammar allows it only where
+	// the grammar names it.
 	IsControl(t llm.Token) bool
 }
 
-// Control tokens are written as their name between these bytes, which no UTF-8
-// has.
+// Control tokens are written as their name between these bytes, which do not occur
+// in UTF-8.
 const (
 	controlOpen  = 0xff
 	controlClose = 0xfe
 )
 
-// maxToken bounds the bytes of a token; longer ones are never allowed.
+// maxToken limits the bytes of a token. Longer tokens are never allowed.
 const maxToken = 4096
 
-// Tokens is a vocabulary in the form that masks are computed from: a trie of
-// all tokens, its nodes in the order of a depth-first walk.
+// Tokens is a vocabulary as a trie of all tokens, from which masks are computed.
+// Its nodes are in depth-first order.
 type Tokens struct {
 	size    int
 	eog     []llm.Token
-	text    [][]byte        // path of each token, nil for one that is never allowed
+	text    [][]byte        // path of each token, nil for tokens that are never allowed
 	control map[string]bool // names of control tokens
 
 	char  []byte      // character of each node
 	depth []uint16    // depth of each node, 0 below the root
 	skip  []int32     // first node after a node's subtree
-	tall  []uint16    // bytes of the longest token in a node's subtree
-	long  []llm.Token // all tokens of the trie, the longest first
-	tok   []llm.Token // a token that ends at the node, -1: none
-	dups  []dup       // tokens with the bytes of one in tok
+	tall  []uint16    // length in bytes of the longest token in a node's subtree
+	long  []llm.Token // all tokens of the trie, longest first
+	tok   []llm.Token // a token that ends at the node, or -1
+	dups  []dup       // tokens whose bytes equal those of a token in tok
 	deep  int         // length of the longest path
 	cache cache
 }
 
-// dup is a token whose bytes are those of another one, which the trie has.
+// dup is a token with the same bytes as another token, which is in the trie.
 type dup struct{ tok, of llm.Token }
 
-// NewTokens indexes a vocabulary. The index serves any number of grammars, and
-// remembers the last few that were compiled; it is safe for concurrent use.
+// NewTokens indexes a vocabulary. The index serves any number of grammars and
+// caches the most recently compiled ones. It is safe for concurrent use.
 func NewTokens(v Vocab) (*Tokens, error) {
 	n := v.Size()
 	if n < 0 || n > 1<<26 {
@@ -79,7 +79,7 @@ func NewTokens(v Vocab) (*Tokens, error) {
 			t.control[string(b)] = true
 			b = controlPath(b)
 		} else if bytes.IndexByte(b, controlOpen) >= 0 {
-			continue // no text has this byte
+			continue // this byte never occurs in text
 		}
 		t.text[i] = slices.Clone(b)
 		order = append(order, i)
@@ -100,9 +100,9 @@ func controlPath(name []byte) []byte {
 	return append(append(path, name...), controlClose)
 }
 
-// grow builds the trie from tokens in the order of their bytes.
+// grow builds the trie from tokens sorted by their bytes.
 func (t *Tokens) grow(order []llm.Token) {
-	var open []int32 // nodes on the path of the last token
+	var open []int32 // nodes on the path of the previous token
 	var last []byte
 	for _, id := range order {
 		b := t.text[id]
@@ -110,7 +110,7 @@ func (t *Tokens) grow(order []llm.Token) {
 		for common < len(last) && common < len(b) && last[common] == b[common] {
 			common++
 		}
-		if common == len(b) { // the same bytes again
+		if common == len(b) { // same bytes as the previous token
 			t.dups = append(t.dups, dup{id, t.tok[open[len(open)-1]]})
 			continue
 		}
@@ -134,7 +134,7 @@ func (t *Tokens) grow(order []llm.Token) {
 	}
 }
 
-// measure finds the lengths of tokens below each node.
+// measure computes the longest token below each node.
 func (t *Tokens) measure(order []llm.Token) {
 	t.tall = make([]uint16, len(t.char))
 	var open []int32
@@ -157,8 +157,8 @@ func (t *Tokens) measure(order []llm.Token) {
 // Size returns the number of tokens.
 func (t *Tokens) Size() int { return t.size }
 
-// special returns the path of a control token's name, or the name itself where
-// the vocabulary holds it as text.
+// special returns the path of a control token's name, or the name itself if the
+// vocabulary contains it as text.
 func (t *Tokens) special(name []byte) []byte {
 	if t.control[string(name)] {
 		return controlPath(name)
@@ -166,7 +166,7 @@ func (t *Tokens) special(name []byte) []byte {
 	return name
 }
 
-// path returns the bytes of a token, nil for one that is never allowed.
+// path returns the bytes of a token, or nil if it is never allowed.
 func (t *Tokens) path(id int) []byte {
 	if id < 0 || id >= t.size {
 		return nil
@@ -203,7 +203,7 @@ func (m Bitmask) set(t llm.Token) { m[t>>6] |= 1 << (t & 63) }
 
 func (m Bitmask) clear(t llm.Token) { m[t>>6] &^= 1 << (t & 63) }
 
-// cut clears the tokens that end in the subtree of a node.
+// cut clears the tokens that end in a node's subtree.
 func (t *Tokens) cut(m Bitmask, node int32) {
 	for i := node; i < t.skip[node]; i++ {
 		if t.tok[i] >= 0 {
@@ -212,7 +212,7 @@ func (t *Tokens) cut(m Bitmask, node int32) {
 	}
 }
 
-// spread gives tokens with equal bytes equal bits.
+// spread sets the bits of all tokens whose bytes equal those of an allowed token.
 func (t *Tokens) spread(m Bitmask) {
 	for _, d := range t.dups {
 		if m.Has(d.of) {

@@ -2,8 +2,8 @@ package grammar
 
 import "unicode/utf8"
 
-// class returns the state from which one code point of the set leads to to. Tails
-// that several ranges share are built once.
+// class returns a state from which one code point of the set leads to the state to.
+// Byte sequences that several ranges share are built once.
 func (b *nfaBuilder) class(set []span, to int32) int32 {
 	from := b.state()
 	for _, s := range set {
@@ -12,10 +12,10 @@ func (b *nfaBuilder) class(set []span, to int32) int32 {
 	return from
 }
 
-// runes adds the bytes of the code points lo to hi, splitting the range until
-// each part is one range a byte.
+// runes adds the bytes of the code points lo to hi. It splits the range until each
+// part is one byte range per position.
 func (b *nfaBuilder) runes(from int32, lo, hi rune, to int32) {
-	for _, last := range [...]rune{0x7f, 0x7ff, 0xffff} { // last runes of 1, 2 and 3 bytes
+	for _, last := range [...]rune{0x7f, 0x7ff, 0xffff} { // last code points with 1, 2 and 3 bytes
 		if lo <= last && hi > last {
 			b.runes(from, lo, last, to)
 			b.runes(from, last+1, hi, to)
@@ -48,7 +48,7 @@ func (b *nfaBuilder) runes(from int32, lo, hi rune, to int32) {
 	b.link(from, edge{kind: edgeByte, lo: x[0], hi: y[0], to: to})
 }
 
-// one returns the state with a single edge, the same for the same edge.
+// one returns the state with a given single edge. Equal edges share one state.
 func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 	id := byteRange{lo, hi, to, b.rule}
 	s, ok := b.ranges[id]
@@ -59,11 +59,12 @@ func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 	return s
 }
 
-// after builds free text that ends anywhere, if it may, or continues with
-// e.subs[0] where one of the markers ends: the automaton of Aho and Corasick. Its bytes are free.
+// after builds free text as an Aho-Corasick automaton of the markers. The text
+// continues with e.subs[0] after a marker, and may end anywhere if that is allowed.
+// Its bytes are unrestricted.
 func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	type node struct {
-		next [256]int32 // next node, in the trie and later in the automaton; -1: none
+		next [256]int32 // next node, first in the trie and later in the automaton; -1 for none
 		hit  bool
 		fail int32
 	}

@@ -11,7 +11,7 @@ func (s *schemaBuilder) valid(v *value, c conj) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	matched := map[*value]int{} // the alternative of each oneOf
+	matched := map[*value]int{} // chosen alternative of each oneOf
 	any := false
 	for _, f := range flats {
 		ok, err := s.fits(v, f)
@@ -117,8 +117,8 @@ func (s *schemaBuilder) fitsObject(v *value, f *flat) (bool, error) {
 	return true, nil
 }
 
-// meets reports whether a document generated for f may satisfy all of c. Yes is
-// also the answer where that is hard to tell.
+// meets reports whether a document generated for f may satisfy all of c. It also
+// returns true if the answer is too hard to compute.
 func (s *schemaBuilder) meets(f *flat, c conj, depth int) (bool, error) {
 	flats, err := s.flatten(c)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *schemaBuilder) meets(f *flat, c conj, depth int) (bool, error) {
 	return false, nil
 }
 
-const maxOverlap = 6 // levels that meets looks into
+const maxOverlap = 6 // number of levels that meets examines
 
 func (s *schemaBuilder) overlap(f, g *flat, depth int) (bool, error) {
 	if depth > maxOverlap {
@@ -199,7 +199,7 @@ func (s *schemaBuilder) overlapArray(f, g *flat, depth int) (bool, error) {
 	if f.maxItems >= 0 && f.maxItems < g.minItems || g.maxItems >= 0 && g.maxItems < f.minItems {
 		return false, nil
 	}
-	for i := range min(f.minItems, 8) { // items that are always there
+	for i := range min(f.minItems, 8) { // items that are always present
 		if ok, err := s.meetAny(f.element(i), g.element(i), depth); err != nil || !ok {
 			return ok, err
 		}
@@ -214,7 +214,7 @@ func (s *schemaBuilder) overlapObject(f, g *flat, depth int) (bool, error) {
 			return false, nil
 		}
 	}
-	for _, k := range f.required { // members that are always there
+	for _, k := range f.required { // members that are always present
 		a, err := s.member(f, k)
 		if err != nil {
 			return false, err

@@ -8,8 +8,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// testVocab is a vocabulary of given texts: all single bytes, then the texts,
-// then control tokens, the first of which ends the generation.
+// testVocab is a small vocabulary: all single bytes, then the given texts, then
+// control tokens, of which the first ends the generation.
 type testVocab struct {
 	text    [][]byte
 	control int // first control token
@@ -35,7 +35,8 @@ func (v *testVocab) Bytes(t llm.Token) []byte   { return v.text[t] }
 func (v *testVocab) IsEOG(t llm.Token) bool     { return int(t) == v.control }
 func (v *testVocab) IsControl(t llm.Token) bool { return int(t) >= v.control }
 
-// jsonTexts are tokens that span elements of JSON, and halves of characters.
+// jsonTexts are tokens that span several JSON elements, and tokens that are half a
+// character.
 var jsonTexts = []string{
 	`{"`, `":`, `": `, `": "`, `", "`, `","`, `"}`, `"},{"`, `}}`, `}]`, `]}`, `[]`, `{}`, `: [`, `, {`, `": {"`, `"a":`,
 	`"name"`, `name`, `id`, `true`, `false`, `null`, `tru`, `12`, `345`, `0.`, `-1`, `e1`, ` "`, `  `, "\n", "\n\n", `\"`, `\\`, `\n`,
@@ -70,8 +71,8 @@ func gbnf(t testing.TB, text string) *Grammar {
 	return g
 }
 
-// generate draws a text through the mask. After soft tokens the shortest way
-// out is preferred: an end token, or else closing characters.
+// generate draws a text through the mask. After soft tokens it prefers the shortest
+// way to end: an end token, or else closing characters.
 func generate(t testing.TB, c *Compiled, v Vocab, rng *rand.Rand, soft, hard int) (text string, ok bool) {
 	t.Helper()
 	st, mask := c.Start(), c.toks.NewMask()
@@ -105,8 +106,8 @@ func generate(t testing.TB, c *Compiled, v Vocab, rng *rand.Rand, soft, hard int
 	return string(out), false
 }
 
-// shortest returns the fewest bytes that make the text complete, none if that
-// takes too long to find. The first 256 tokens are the bytes.
+// shortest returns the fewest bytes that complete the text, or none if the search
+// takes too long. The first 256 tokens are the bytes.
 func shortest(st *State) []byte {
 	type step struct {
 		at   *stacks
@@ -134,7 +135,8 @@ func shortest(st *State) []byte {
 	return nil
 }
 
-// pick draws from the mask with random logits; closing, in a hurry.
+// pick draws from the mask with random logits. If closing is set, it prefers tokens
+// that end the text.
 func pick(rng *rand.Rand, mask Bitmask, v Vocab, hurry bool) llm.Token {
 	best, tok := -1.0, llm.Token(-1)
 	for t := range llm.Token(v.Size()) {
