@@ -11,8 +11,8 @@ import (
 	"godwit/engine/vision"
 )
 
-// TestCancel ends the work on a large picture soon after its context ends, and the
-// encoder works on.
+// TestCancel checks that work on a large picture ends soon after its context ends,
+// and that the encoder still works afterwards.
 func TestCancel(t *testing.T) {
 	dev, err := cpu.Driver{}.Open(0, backend.Options{Threads: 2})
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	"godwit/engine/fault"
 )
 
-// ErrImage is wrapped by every error about a picture that cannot be used; the
-// text gives the reason.
+// ErrImage is wrapped by every error about an unusable picture. The text gives the
+// reason.
 var ErrImage = errors.New("image")
 
-// Limits of a picture, checked before memory is reserved for it. Decoding takes
-// at most 16 bytes a pixel.
+// Limits of a picture, checked before its memory is allocated. Decoding takes at
+// most 16 bytes per pixel.
 const (
-	MaxBytes  = 32 << 20 // most bytes of the file
+	MaxBytes  = 32 << 20 // size of the file in bytes
 	MaxPixels = 32 << 20 // width times height
 	maxSide   = 1 << 16
 )
 
-// rgb is a decoded picture, three bytes a pixel, rows from the top.
+// rgb is a decoded picture with three bytes per pixel and rows from the top.
 type rgb struct {
 	w, h int
 	pix  []byte
@@ -39,7 +39,7 @@ type rgb struct {
 
 func newRGB(w, h int) *rgb { return &rgb{w, h, make([]byte, 3*w*h)} }
 
-// format is one file format: how its files begin and how they are read.
+// format is a file format: its signature and its decoder.
 type format struct {
 	name   string
 	begins func(b []byte) bool
@@ -60,7 +60,7 @@ var formats = []format{
 	{"TIFF", func(b []byte) bool { return prefix("II*\x00")(b) || prefix("MM\x00*")(b) }, tiff.DecodeConfig, tiff.Decode},
 }
 
-// decode reads a picture of any known format and turns it upright.
+// decode reads a picture of any known format and applies its EXIF orientation.
 func decode(data []byte) (*rgb, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrImage, len(data), MaxBytes)
@@ -115,7 +115,7 @@ func formatOf(data []byte) *format {
 	return nil
 }
 
-// unknown says what a file is that has none of the formats.
+// unknown describes a file whose format is not supported.
 func unknown(data []byte) string {
 	const known = "known formats are PNG, JPEG, GIF, WebP, BMP and TIFF"
 	head := bytes.ToLower(bytes.TrimSpace(data[:min(len(data), 512)]))
@@ -178,8 +178,8 @@ func checkWebP(data []byte, c image.Config) error {
 	return nil
 }
 
-// flatten converts to eight bits a channel. Transparency is dropped, so a pixel
-// keeps the colour that is stored for it.
+// flatten converts to eight bits per channel. Transparency is dropped, so a pixel
+// keeps its stored colour.
 func flatten(img image.Image) *rgb {
 	b := img.Bounds()
 	out := newRGB(b.Dx(), b.Dy())
@@ -234,7 +234,7 @@ func flatten(img image.Image) *rgb {
 	return out
 }
 
-// unpremultiplied is the stored colour of a pixel.
+// unpremultiplied returns the stored colour of a pixel.
 func unpremultiplied(c color.Color) color.NRGBA {
 	if n, ok := c.(color.NRGBA); ok {
 		return n

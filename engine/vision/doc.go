@@ -1,5 +1,5 @@
-// Package vision turns pictures into rows of a text model's width. A projector
-// file (mmproj) holds an image tower and a projection; [Open] binds its tensors,
+// Package vision turns pictures into rows of a text model's width. A projector file
+// (mmproj) holds an image tower and a projection. [Open] binds its tensors,
 // [Tower.Prepare] decodes a picture and cuts it into tiles of normalised pixels,
 // and an [Encoder] runs the tower on a device.
 //
@@ -7,7 +7,7 @@
 //	pic, err := t.Prepare(data, vision.Limits{})
 //	rows, err := encoder.Encode(ctx, pic.Tiles[0])
 //
-// Each family of projectors has a file of its own, which says how pictures are
-// fitted, how the blocks are put together and what surrounds a picture in the
-// prompt. What families share is in vit.go.
+// Each family of projectors has a file of its own, which defines how pictures are
+// resized, how the blocks are built and which text surrounds a picture in the
+// prompt. Code that families share is in vit.go.
 package vision

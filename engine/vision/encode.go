@@ -22,11 +22,11 @@ type Encoder struct {
 
 	mu   sync.Mutex
 	prog backend.Program // nil before the first tile
-	room int             // rows that prog takes
+	room int             // number of rows that prog has room for
 }
 
-// NewEncoder returns an encoder. The program is compiled for the first tile, and
-// again for one that has more patches.
+// NewEncoder returns an encoder. It compiles the program for the first tile, and
+// again for a tile with more patches.
 func NewEncoder(t *Tower, dev backend.Backend) (*Encoder, error) {
 	plan, err := t.plan()
 	if err != nil {
@@ -38,9 +38,9 @@ func NewEncoder(t *Tower, dev backend.Backend) (*Encoder, error) {
 	return &Encoder{tower: t, dev: dev, plan: plan}, nil
 }
 
-// Encode returns the rows of a tile, [Tokens, Width]. Where the device can say how
-// far it is, progress is called a few times a second; it may be nil. When ctx ends,
-// so does the work.
+// Encode returns the rows of a tile, [Tokens, Width]. If the device can report
+// progress, progress is called a few times per second; it may be nil. Encode stops
+// when ctx ends.
 func (e *Encoder) Encode(ctx context.Context, tile *Tile, progress func(share float64)) ([]float32, error) {
 	t := e.tower
 	b := &llm.Batch{}
@@ -62,7 +62,7 @@ func (e *Encoder) Encode(ctx context.Context, tile *Tile, progress func(share fl
 	return t.breaks(tile, b.Logits), nil
 }
 
-// run runs a batch and reports how far it is.
+// run runs a batch and reports progress.
 func (e *Encoder) run(ctx context.Context, b *llm.Batch, progress func(share float64)) error {
 	p, ok := e.prog.(backend.Progresser)
 	if !ok || progress == nil {
@@ -88,7 +88,7 @@ func (e *Encoder) run(ctx context.Context, b *llm.Batch, progress func(share flo
 	return err
 }
 
-// breaks puts a row after each row of tokens except the last.
+// breaks inserts a row after each row of tokens except the last.
 func (t *Tower) breaks(tile *Tile, rows []float32) []float32 {
 	if t.newline == nil {
 		return rows
@@ -104,7 +104,7 @@ func (t *Tower) breaks(tile *Tile, rows []float32) []float32 {
 	return out
 }
 
-// fit compiles a program with room for n rows.
+// fit compiles a program for n rows.
 func (e *Encoder) fit(ctx context.Context, n int) error {
 	if e.prog != nil && n <= e.room {
 		return nil
@@ -133,7 +133,7 @@ func (e *Encoder) drop() error {
 	return p.Close()
 }
 
-// Memory is what the encoder holds.
+// Memory returns the memory that the encoder holds.
 func (e *Encoder) Memory() backend.Memory {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +143,7 @@ func (e *Encoder) Memory() backend.Memory {
 	return e.prog.Memory()
 }
 
-// Close frees the program; the device stays open.
+// Close frees the program but leaves the device open.
 func (e *Encoder) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

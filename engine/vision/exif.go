@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 )
 
-// orientationTag is the number of EXIF's orientation.
+// orientationTag is the tag number of EXIF's orientation.
 const orientationTag = 0x112
 
-// orientation reads how a picture lies in its file: 1 upright, up to 8 as in
-// EXIF. Whatever does not parse counts as upright.
+// orientation returns the EXIF orientation of a picture, 1 (upright) to 8. It
+// returns 1 for data that cannot be parsed.
 func orientation(format string, data []byte) int {
 	var block []byte
 	switch format {
@@ -81,8 +81,8 @@ func webpEXIF(data []byte) []byte {
 	return nil
 }
 
-// tiffOrientation reads the tag from the first directory of a TIFF structure;
-// 0 without one.
+// tiffOrientation reads the orientation tag in the first directory of a TIFF
+// structure. It returns 0 if there is none.
 func tiffOrientation(b []byte) int {
 	if len(b) < 8 {
 		return 0
@@ -112,7 +112,7 @@ func tiffOrientation(b []byte) int {
 	return 0
 }
 
-// upright turns a picture that lies as EXIF's orientation says.
+// upright rotates and mirrors a picture according to its EXIF orientation.
 func (p *rgb) upright(orientation int) *rgb {
 	if orientation <= 1 {
 		return p

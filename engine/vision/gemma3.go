@@ -7,13 +7,14 @@ import (
 
 func init() { register("gemma3", bindGemma3) }
 
-// bindGemma3 binds Gemma 3's SigLIP tower: squares of one size, and the mean of
-// each square of patches as a token. Sources: arXiv 2303.15343, 2503.19786.
+// bindGemma3 binds Gemma 3's SigLIP tower. All pictures are resized to one square
+// size, and each token is the mean of a square of patches. Sources: arXiv
+// 2303.15343, 2503.19786.
 func bindGemma3(t *Tower, f *model.File) {
 	t.merged(f, "vision.projector.scale_factor", 4)
 	t.bindSigLIP(f)
 	t.vit.mean = true
-	w := f.Weight("mm.input_projection.weight", 0, t.width) // stored input first
+	w := f.Weight("mm.input_projection.weight", 0, t.width) // stored with the input dimension first
 	t.Text = max(w.Cols(), 1)
 	t.Width, t.Whole = t.Text, true
 	soft := norm{kind: graph.RMS, w: f.Weight("mm.soft_emb_norm.weight", t.width), eps: t.eps}
@@ -25,7 +26,7 @@ func bindGemma3(t *Tower, f *model.File) {
 	t.texts = around("<start_of_image>", "<end_of_image>")
 }
 
-// bindSigLIP binds a SigLIP tower of one size up to the norm behind its blocks.
+// bindSigLIP binds a SigLIP tower of a fixed size, up to the norm after its blocks.
 func (t *Tower) bindSigLIP(f *model.File) {
 	grid := t.oneSize(f)
 	t.bindPatches(f, false)
@@ -34,7 +35,7 @@ func (t *Tower) bindSigLIP(f *model.File) {
 	t.post = t.bindNorm(f, "v.post_ln", t.width)
 }
 
-// transposed is a matrix stored the other way round.
+// transposed transposes a matrix.
 func transposed(f *model.File, w *graph.Weight) *graph.Weight {
 	x := decoded(f, w)
 	if x == nil {

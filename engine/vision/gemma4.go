@@ -10,9 +10,9 @@ import (
 
 func init() { register("gemma4v", bindGemma4) }
 
-// bindGemma4 binds Gemma 4's tower: dynamic size, positions as a row's plus a
-// column's, four norms a block, unscaled scores between normalised queries and
-// keys.
+// bindGemma4 binds Gemma 4's tower: dynamic size, positions as the sum of a row's
+// and a column's embedding, four norms per block, and unscaled scores between
+// normalised queries and keys.
 func bindGemma4(t *Tower, f *model.File) {
 	t.norm, t.act, t.scale, t.double = graph.RMS, graph.GELU, 1, true
 	t.merged(f, "vision.projector.scale_factor", 3)
@@ -57,13 +57,14 @@ func bindGemma4(t *Tower, f *model.File) {
 	t.texts = around("<|image>", "<image|>")
 }
 
-// Widths of the text models whose attention stays causal within a picture.
+// Widths of the text models whose attention stays causal inside a picture.
 const (
 	gemma4E2B = 1536
 	gemma4E4B = 2560
 )
 
-// halves rotates the first half of a head by column and the second by row.
+// halves rotates the first half of a head by the column and the second half by the
+// row.
 func (v *vit) halves() func(*graph.Builder, graph.Value) graph.Value {
 	h := v.headDim()
 	freqs := make([]float32, h/4)
@@ -77,8 +78,8 @@ func (v *vit) halves() func(*graph.Builder, graph.Value) graph.Value {
 	return func(g *graph.Builder, x graph.Value) graph.Value { return g.Rope(g.Rope(x, a), b) }
 }
 
-// bindStandard binds (x - bias)·scale as x·scale + shift; nil where the file has
-// neither.
+// bindStandard binds the standardisation (x - bias)·scale as x·scale + shift. It
+// returns nil if the file has neither tensor.
 func (t *Tower) bindStandard(f *model.File) (shift, scale *graph.Weight) {
 	bias, factor := f.Values("v.std_bias", t.width), f.Values("v.std_scale", t.width)
 	if bias == nil && factor == nil {

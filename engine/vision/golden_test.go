@@ -32,7 +32,7 @@ func openFile(t testing.TB, path string) *vision.Tower {
 	return tower
 }
 
-// eachRun calls do for every tile of every golden run, with its prepared picture.
+// eachTile calls do for every tile of every golden run, with its prepared picture.
 func eachTile(t *testing.T, m *golden.Tower, tower *vision.Tower, do func(c *golden.Chunk, tile *vision.Tile)) {
 	t.Helper()
 	for _, r := range m.Runs {
@@ -63,7 +63,7 @@ func eachTile(t *testing.T, m *golden.Tower, tower *vision.Tower, do func(c *gol
 	}
 }
 
-// farthest returns the largest difference.
+// farthest returns the largest absolute difference.
 func farthest(a, b []float32) float64 {
 	var most float64
 	for i := range a {

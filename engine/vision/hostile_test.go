@@ -22,7 +22,7 @@ import (
 	"godwit/engine/vision"
 )
 
-// tower is a golden projector of a family.
+// tower opens the golden projector of a family.
 func tower(t testing.TB, name string) *vision.Tower {
 	t.Helper()
 	for _, m := range golden.Towers(t) {
@@ -34,7 +34,7 @@ func tower(t testing.TB, name string) *vision.Tower {
 	return nil
 }
 
-// gradient is a picture whose pixels all differ.
+// gradient returns a picture in which all pixels differ.
 func gradient(w, h int) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -45,7 +45,7 @@ func gradient(w, h int) *image.NRGBA {
 	return img
 }
 
-// files are one small picture in every format that this can write.
+// files returns one small picture in every format that Go can write.
 func files(t testing.TB) map[string][]byte {
 	t.Helper()
 	img := gradient(40, 30)
@@ -98,12 +98,14 @@ func withEXIF(data []byte, orientation uint16, order binary.AppendByteOrder) []b
 	return append(append(head, b...), data[2:]...)
 }
 
-// TestOrientation turns pictures as EXIF says: a picture that was turned before it
-// was saved, with the orientation that undoes it, is the upright one.
+// TestOrientation checks EXIF orientations. Each picture is transformed before it
+// is saved, with the orientation that undoes the transformation, and must decode to
+// the upright picture.
 func TestOrientation(t *testing.T) {
 	tw := tower(t, "internvl")
 	img := gradient(40, 30)
-	// turned[o] is the picture as it lies in a file of orientation o.
+	// at[o] maps the pixels of the upright picture to those stored in a file with
+	// orientation o.
 	at := map[uint16]func(x, y int) (int, int){
 		1: func(x, y int) (int, int) { return x, y },
 		2: func(x, y int) (int, int) { return 39 - x, y },
@@ -138,7 +140,7 @@ func TestOrientation(t *testing.T) {
 			if p.Width != 40 || p.Height != 30 {
 				t.Errorf("orientation %d: %d × %d pixels", o, p.Width, p.Height)
 			}
-			// The overview of a gradient shows where its corners are.
+			// the overview of a gradient shows where its corners are
 			px := p.Tiles[len(p.Tiles)-1]
 			corner := func(x, y int) float32 { return px.Pixels[y*px.Width+x] }
 			upright, err := tw.Prepare(withEXIF(grey(t, img), 1, order), vision.Limits{})
@@ -155,7 +157,7 @@ func TestOrientation(t *testing.T) {
 	}
 }
 
-// grey is a picture as a JPEG without colours.
+// grey returns a picture as a JPEG without colours.
 func grey(t testing.TB, img image.Image) []byte {
 	t.Helper()
 	g := image.NewGray(img.Bounds())
@@ -171,7 +173,7 @@ func grey(t testing.TB, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// bomb is a PNG of a size without its pixels.
+// bomb returns a PNG header for a large size without the pixels.
 func bomb(w, h uint32) []byte {
 	b := []byte("\x89PNG\r\n\x1a\n")
 	chunk := func(kind string, data []byte) {
@@ -186,7 +188,7 @@ func bomb(w, h uint32) []byte {
 	return b
 }
 
-// hostile are files that are not usable pictures.
+// hostile returns files that are not usable pictures.
 func hostile(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{
@@ -210,8 +212,8 @@ func hostile(t testing.TB) map[string][]byte {
 	return out
 }
 
-// TestHostile prepares hostile files: each is an error of its class or a picture,
-// and none takes much memory.
+// TestHostile prepares hostile files. Each one gives an error of its class or a
+// picture, and none takes much memory.
 func TestHostile(t *testing.T) {
 	tw := tower(t, "internvl")
 	list := hostile(t)
@@ -236,7 +238,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzPrepare decodes and fits anything.
+// FuzzPrepare prepares random files.
 func FuzzPrepare(f *testing.F) {
 	for _, data := range hostile(f) {
 		f.Add(data)

@@ -10,7 +10,7 @@ import (
 func init() { register("idefics3", bindIdefics3) }
 
 // bindIdefics3 binds the tower of Idefics 3 and SmolVLM: SigLIP over tiles and an
-// overview, squares of patches joined to tokens. Sources: arXiv 2408.12637,
+// overview, with squares of patches merged into tokens. Sources: arXiv 2408.12637,
 // 2504.05299.
 func bindIdefics3(t *Tower, f *model.File) {
 	t.merged(f, "vision.projector.scale_factor", 1)
@@ -25,8 +25,8 @@ func bindIdefics3(t *Tower, f *model.File) {
 	t.texts = idefics3Texts
 }
 
-// fitIdefics scales the longer side to a length, then both to multiples of the
-// tile. The overview is the scaled picture.
+// fitIdefics scales the longer side to a fixed length, then both sides to multiples
+// of the tile size. The overview is the scaled picture.
 func (t *Tower) fitIdefics(p *rgb, longest int) ([]part, error) {
 	w, h := longest, longest
 	even := func(x float64) int { n := int(x); return max(n+n%2, 1) }

@@ -10,7 +10,7 @@ import (
 func init() { register("internvl", bindInternVL) }
 
 // bindInternVL binds InternVL's tower: tiles in the grid that fits the picture
-// best, an overview, layer scales. Sources: arXiv 2312.14238, 2404.16821.
+// best, an overview, and layer scales. Sources: arXiv 2312.14238, 2404.16821.
 func bindInternVL(t *Tower, f *model.File) {
 	t.merged(f, "vision.projector.scale_factor", 2)
 	grid := t.oneSize(f)
@@ -27,7 +27,7 @@ func bindInternVL(t *Tower, f *model.File) {
 	t.Width = t.Text
 	m := t.bindMLP(f, "mm.model.mlp.1", "mm.model.mlp.3", n, t.Text)
 	m.norm = t.bindNorm(f, "mm.model.mlp.0", n)
-	m.norm.eps = 1e-5 // the projector's own, which files do not name
+	m.norm.eps = 1e-5 // epsilon of the projector's norm, which files do not contain
 	t.project = func(g *graph.Builder, x graph.Value) graph.Value { return m.apply(g, x) }
 	least, most := f.IntOr("vision.preproc_min_tiles", 1), f.IntOr("vision.preproc_max_tiles", 12)
 	if least < 1 || most < least || most > maxTiles {
@@ -54,8 +54,8 @@ func (t *Tower) fitInternVL(p *rgb, least, most int) ([]part, error) {
 	return append(parts, part{kind: "overview", rgb: all}), err
 }
 
-// bestGrid returns the grid of tiles of side n that keeps the most pixels of a
-// picture and then wastes the fewest of its own.
+// bestGrid returns the grid of n×n tiles that keeps the most pixels of the picture.
+// Among equal grids it picks the one with the smallest unused area.
 func bestGrid(w, h, n, least, most int) (cols, rows int) {
 	cols, rows = 1, 1
 	best, bestWaste := -1, 0

@@ -7,16 +7,17 @@ import (
 
 func init() { register("mlp", bindLLaVA) }
 
-// bindLLaVA binds LLaVA 1.5's CLIP tower: the class token first, the output of an
-// inner block, and two matrices. Sources: arXiv 2103.00020, 2310.03744.
+// bindLLaVA binds LLaVA 1.5's CLIP tower: the class token comes first, the output
+// is that of an inner block, and the projection has two matrices. Sources: arXiv
+// 2103.00020, 2310.03744.
 func bindLLaVA(t *Tower, f *model.File) {
 	grid := t.oneSize(f)
 	t.bindPatches(f, false)
 	t.class = decoded(f, f.Weight("v.class_embd", t.width))
 	t.bindPositions(f, grid*grid+1)
 	t.bindBlocks(f, true)
-	// Files hold the blocks up to the layer whose output is used, except where
-	// they name the layer.
+	// Files contain the blocks up to the layer whose output is used, unless they
+	// name that layer.
 	if k := f.Ints("vision.feature_layer"); k != nil {
 		if len(k) != 1 || k[0] < 1 || k[0] > len(t.blocks) {
 			f.Fail("clip.vision.feature_layer", "%v of %d blocks", k, len(t.blocks))

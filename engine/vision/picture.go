@@ -9,26 +9,27 @@ import (
 	"godwit/engine/llm"
 )
 
-// Picture is a picture ready for the tower.
+// Picture is a picture prepared for the tower.
 type Picture struct {
-	Width, Height int // upright, before fitting
+	Width, Height int // size of the upright picture before resizing
 	Tiles         []Tile
-	// Hash names the pixels of all tiles, and so their rows under one tower.
+	// Hash identifies the pixels of all tiles, and thereby the rows that a tower
+	// computes from them.
 	Hash [32]byte
 }
 
-// Tile is one input of the tower: the whole picture or a part of it.
+// Tile is one input of the tower, the whole picture or a part of it.
 type Tile struct {
 	Kind          string // "image", "overview" or "tile"
-	Row, Col      int    // place of a tile in its grid
+	Row, Col      int    // position of a tile in the grid
 	Width, Height int
 	Pixels        []float32 // [3, Height, Width], normalised
 	GridW, GridH  int       // tokens across and down
-	Tokens        int       // rows: the grid, and a row break after each row where the family has them
+	Tokens        int       // number of rows: the grid, plus a row break after each row if the family has row breaks
 }
 
-// Positions is how many positions the tile takes in the text: its tokens, or
-// where tokens have coordinates the longer side of the grid.
+// Positions returns the number of text positions that the tile takes: its tokens,
+// or the longer side of the grid if tokens have coordinates.
 func (t *Tower) Positions(tile *Tile) int {
 	if t.Grid {
 		return max(tile.GridW, tile.GridH)
@@ -36,7 +37,7 @@ func (t *Tower) Positions(tile *Tile) int {
 	return tile.Tokens
 }
 
-// Coords are the coordinates of the tile's tokens: time, row and column.
+// Coords returns the coordinates of the tile's tokens: time, row and column.
 func (t *Tower) Coords(tile *Tile) []llm.Coord {
 	out := make([]llm.Coord, 0, tile.Tokens)
 	for i := range tile.GridW * tile.GridH {
@@ -45,17 +46,17 @@ func (t *Tower) Coords(tile *Tile) []llm.Coord {
 	return out
 }
 
-// part is a tile before normalising.
+// part is a tile before normalisation.
 type part struct {
 	kind     string
 	row, col int
 	*rgb
 }
 
-// Bounds on what a file can make of a picture.
+// Limits on what a file can produce from a picture.
 const (
 	maxTiles  = 1024
-	maxTokens = 1 << 16 // most tokens of a tile
+	maxTokens = 1 << 16 // tokens of a tile
 )
 
 // Prepare decodes a picture and cuts it into normalised tiles.
@@ -84,7 +85,7 @@ func (t *Tower) Prepare(data []byte, l Limits) (*Picture, error) {
 		if tile.Tokens > maxTokens {
 			return nil, fmt.Errorf("%w: a tile of %d tokens, at most %d", ErrImage, tile.Tokens, maxTokens)
 		}
-		_ = binary.Write(sum, binary.LittleEndian, [2]int32{int32(p.w), int32(p.h)}) // a hash takes everything
+		_ = binary.Write(sum, binary.LittleEndian, [2]int32{int32(p.w), int32(p.h)}) // writing to a hash does not fail
 		sum.Write(p.pix)
 		out.Tiles = append(out.Tiles, tile)
 	}
@@ -92,7 +93,7 @@ func (t *Tower) Prepare(data []byte, l Limits) (*Picture, error) {
 	return out, nil
 }
 
-// limits fills in the family's own limits.
+// limits replaces zero limits by the family's own.
 func (t *Tower) limits(l Limits) (least, most int, err error) {
 	least, most = t.least, t.most
 	if l.Min > 0 {
@@ -113,7 +114,7 @@ func (t *Tower) limits(l Limits) (least, most int, err error) {
 	return least, most, nil
 }
 
-// LargestTile is the most tokens that a tile has within limits.
+// LargestTile returns the largest number of tokens in a tile within the limits.
 func (t *Tower) LargestTile(l Limits) int {
 	if !t.Dynamic {
 		n := t.size / (t.patch * t.merge)
@@ -126,7 +127,7 @@ func (t *Tower) LargestTile(l Limits) int {
 	return most
 }
 
-// normalise turns bytes into planes of float32.
+// normalise converts bytes to normalised planes of float32.
 func (t *Tower) normalise(p *rgb) []float32 {
 	n := p.w * p.h
 	out := make([]float32, 3*n)
@@ -143,7 +144,7 @@ func (t *Tower) normalise(p *rgb) []float32 {
 	return out
 }
 
-// square is the fit of towers of one size.
+// square resizes pictures for towers with a fixed size.
 func (t *Tower) square(f filter, fill [3]byte) func(*rgb, Limits) ([]part, error) {
 	return func(p *rgb, _ Limits) ([]part, error) {
 		q, err := p.letterbox(t.size, t.size, f, fill)
@@ -151,7 +152,7 @@ func (t *Tower) square(f filter, fill [3]byte) func(*rgb, Limits) ([]part, error
 	}
 }
 
-// dynamic is the fit of towers that keep the shape of a picture.
+// dynamic resizes pictures for towers that keep their aspect ratio.
 func (t *Tower) dynamic(least, most int) func(*rgb, Limits) ([]part, error) {
 	t.Dynamic, t.least, t.most = true, least, most
 	return func(p *rgb, l Limits) ([]part, error) {

@@ -8,7 +8,7 @@ import (
 func init() { register("pixtral", bindPixtral) }
 
 // bindPixtral binds the tower of Pixtral and Mistral Small 3: dynamic size,
-// rotation by row and column in turn, and a row break after each row of tokens.
+// rotation alternately by row and column, and a row break after each row of tokens.
 // Source: arXiv 2410.07073.
 func bindPixtral(t *Tower, f *model.File) {
 	t.norm = graph.RMS
@@ -41,8 +41,9 @@ func bindPixtral(t *Tower, f *model.File) {
 	t.texts = around("", "[IMG_END]")
 }
 
-// bindMerger binds the matrix that joins a square of patches. It takes the
-// columns of a square by channel first; rows here hold one patch after another.
+// bindMerger binds the matrix that merges a square of patches. The file orders its
+// columns by channel first, while rows here hold one patch after another, so the
+// columns are reordered.
 func (t *Tower) bindMerger(f *model.File) func(*graph.Builder, graph.Value) graph.Value {
 	n := t.merge * t.merge
 	t.post = norm{kind: graph.RMS, w: f.Weight("mm.input_norm.weight", t.width), eps: t.eps}

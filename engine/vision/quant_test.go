@@ -17,8 +17,9 @@ import (
 	"godwit/engine/vision"
 )
 
-// recoded writes a projector with its matrices in another type, where their rows
-// are whole blocks. It returns the path and how many were written so.
+// recoded writes a projector with its matrices converted to another type, if their
+// rows consist of whole blocks. It returns the path and the number of converted
+// matrices.
 func recoded(t *testing.T, path string, to dtype.Type) (string, int) {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -62,8 +63,9 @@ func recoded(t *testing.T, path string, to dtype.Type) (string, int) {
 	return out, n
 }
 
-// TestQuantisedTowers runs every tower in other weight types. The bound is the error
-// of a type's weights, relative to the largest, over the matrices that a row passes.
+// TestQuantisedTowers runs every tower with other weight types. The error bound is
+// the type's error relative to the largest weight, times the number of matrices
+// that a row passes through.
 func TestQuantisedTowers(t *testing.T) {
 	dev, err := cpu.Driver{}.Open(0, backend.Options{Threads: 2})
 	if err != nil {

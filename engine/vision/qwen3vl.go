@@ -9,9 +9,10 @@ import (
 
 func init() { register("qwen3vl_merger", bindQwen3VL) }
 
-// bindQwen3VL binds Qwen3-VL's tower: Qwen2-VL's with learned positions for a grid
-// of one size, interpolated to the picture's, and deepstack: the results of some
-// blocks enter later blocks of the text model. Source: arXiv 2511.21631.
+// bindQwen3VL binds Qwen3-VL's tower. It is Qwen2-VL's tower with learned positions
+// for a fixed grid, which are interpolated to the picture's grid, and with
+// deepstack: later blocks of the text model add the results of some tower blocks.
+// Source: arXiv 2511.21631.
 func bindQwen3VL(t *Tower, f *model.File) {
 	t.bindQwen(f)
 	t.post = t.bindNorm(f, "v.post_ln", t.width)
@@ -36,8 +37,8 @@ func bindQwen3VL(t *Tower, f *model.File) {
 	}
 }
 
-// interpolate adds the position of a patch, read from a square table whose corners
-// are the corners of the picture.
+// interpolate adds the position embedding of a patch. It reads a square table that
+// is stretched over the picture.
 func interpolate(dst, table []float32, side int, at cell) {
 	axis := func(i, n int) (lo, hi int, share float32) {
 		if n == 1 {

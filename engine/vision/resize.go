@@ -47,14 +47,15 @@ func sinc(x float64) float64 {
 // weightBits is the number of fractional bits of a tap.
 const weightBits = 22
 
-// taps are the input pixels of one output pixel along an axis, and their weights.
+// taps are the input pixels that contribute to one output pixel along an axis, with
+// their weights.
 type taps struct {
 	first   int
 	weights []int32
 }
 
-// axis returns the taps of every output pixel. Enlarging interpolates; reducing
-// stretches the kernel over all pixels that an output covers.
+// axis returns the taps of every output pixel. Enlarging interpolates. Reducing
+// stretches the kernel over all pixels that an output pixel covers.
 func (f filter) axis(in, out int) []taps {
 	list := make([]taps, out)
 	scale := float64(in) / float64(out)
@@ -84,12 +85,12 @@ func (f filter) axis(in, out int) []taps {
 	return list
 }
 
-// maxWork bounds the pixels between the two passes, which a very narrow picture
-// could make many.
+// maxWork bounds the number of pixels between the two passes, which can be large
+// for a very narrow picture.
 const maxWork = 1 << 27
 
-// resize returns the picture at w × h pixels. Both passes round to eight bits; a
-// pass along an axis that keeps its size is left out.
+// resize returns the picture scaled to w × h pixels. Both passes round to eight
+// bits. If an axis keeps its size, its pass is skipped.
 func (p *rgb) resize(w, h int, f filter) (*rgb, error) {
 	if w == p.w && h == p.h {
 		return p, nil
@@ -102,7 +103,7 @@ func (p *rgb) resize(w, h int, f filter) (*rgb, error) {
 		across = f.axis(p.w, w)
 	}
 	row := make([]byte, 3*w)
-	wide := func(y int) []byte { // row y after the pass across
+	wide := func(y int) []byte { // returns row y after the horizontal pass
 		src := p.pix[3*y*p.w : 3*(y+1)*p.w]
 		if across == nil {
 			return src
@@ -128,8 +129,8 @@ func (p *rgb) resize(w, h int, f filter) (*rgb, error) {
 		}
 		return out, nil
 	}
-	// Each row of the first pass is added to all output rows that it reaches:
-	// integer sums do not depend on the order, and nothing but the sums is kept.
+	// Each row of the first pass is added to all output rows that it contributes
+	// to. Integer sums do not depend on the order, so only the sums are kept.
 	down := f.axis(p.h, h)
 	sums := make([]int64, 3*w*h)
 	for i := range sums {
@@ -158,10 +159,10 @@ func (p *rgb) resize(w, h int, f filter) (*rgb, error) {
 	return out, nil
 }
 
-// clip8 rounds a sum to a byte.
+// clip8 rounds a sum to a byte and clamps it.
 func clip8(v int64) byte { return byte(max(0, min(255, v>>weightBits))) }
 
-// letterbox fits the whole picture into w × h and fills the rest.
+// letterbox scales the whole picture into w × h and fills the borders.
 func (p *rgb) letterbox(w, h int, f filter, fill [3]byte) (*rgb, error) {
 	if p.w == w && p.h == h {
 		return p, nil
@@ -194,8 +195,8 @@ func (p *rgb) cut(x, y, w, h int) *rgb {
 	return out
 }
 
-// aligned returns the size nearest to the picture's whose sides are multiples of
-// align and that has min to max pixels, as far as both can hold.
+// aligned returns the size closest to the picture's with sides that are multiples
+// of align and with min to max pixels, as far as both limits can be met.
 func aligned(w, h, align, least, most int) (int, int) {
 	a := float32(align)
 	round := func(n int) int { return max(align, int(math.Round(float64(float32(n)/a)))*align) }

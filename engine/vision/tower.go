@@ -12,33 +12,32 @@ import (
 	"godwit/engine/model"
 )
 
-// ErrProjector is wrapped by errors about files that are not a projector that
-// this package can run.
+// ErrProjector is wrapped by errors about files that are not a supported projector.
 var ErrProjector = errors.New("projector")
 
-// families are the projectors by the name in their files; each family's file adds
-// its own.
+// families maps projector types, as named in files, to their binders. Each family's
+// file adds its own.
 var families = make(map[string]func(*Tower, *model.File))
 
 func register(name string, bind func(*Tower, *model.File)) { families[name] = bind }
 
-// Families lists the projector types that can be run.
+// Families lists the supported projector types.
 func Families() []string { return slices.Sorted(maps.Keys(families)) }
 
-// Tower is an image tower with its projection to a text model.
+// Tower is an image tower with its projection into a text model.
 type Tower struct {
 	Family string // projector type, as in the file
 	Name   string // general.name
-	Width  int    // width of a row: a multiple of Text
+	Width  int    // width of a row, a multiple of Text
 	Text   int    // width of the text model
 
-	// Grid says that the tokens of a picture have coordinates, for text models
-	// whose RoPE has sections.
+	// Grid is set if a picture's tokens have coordinates, for text models with
+	// sectioned RoPE.
 	Grid bool
-	// Whole says that the tokens of a tile see each other in both directions, in
-	// text models that have such layers.
+	// Whole is set if the tokens of a tile attend to each other in both directions,
+	// for text models with such layers.
 	Whole bool
-	// Dynamic says that pictures keep their shape and Limits count.
+	// Dynamic is set if pictures keep their aspect ratio, so that Limits apply.
 	Dynamic bool
 
 	vit
@@ -47,20 +46,20 @@ type Tower struct {
 	fit     func(p *rgb, l Limits) ([]part, error)
 	mean    [3]float32
 	std     [3]float32
-	least   int // tokens of a picture where Limits say nothing
+	least   int // minimum number of tokens if Limits do not set one
 	most    int
-	newline []float32 // row after each row of tokens except the last; nil for none
+	newline []float32 // row inserted after each row of tokens except the last; nil for none
 }
 
-// Limits are a caller's bounds on the tokens of a picture; 0 leaves a bound to
-// the family. Only towers of dynamic size have any.
+// Limits are the caller's bounds on the tokens of a picture. 0 selects the family's
+// bound. Limits apply only to towers of dynamic size.
 type Limits struct{ Min, Max int }
 
 // Is reports whether a file is a projector for pictures.
 func Is(f *gguf.File) bool { return f.Arch() == "clip" }
 
-// Open binds the tensors of a projector file. The Tower reads them in place, so
-// the file stays open.
+// Open binds the tensors of a projector file. The Tower reads them in place, so the
+// file must stay open.
 func Open(file *gguf.File) (*Tower, error) {
 	if !Is(file) {
 		return nil, fmt.Errorf("%w: the architecture is %.80q, not clip", ErrProjector, file.Arch())
@@ -97,7 +96,7 @@ func (t *Tower) open(f *model.File) error {
 	}
 	var left []string
 	for _, name := range f.Unbound() {
-		if !strings.HasPrefix(name, "a.") && !strings.HasPrefix(name, "mm.a.") { // sound
+		if !strings.HasPrefix(name, "a.") && !strings.HasPrefix(name, "mm.a.") { // audio tensors
 			left = append(left, name)
 		}
 	}
@@ -108,11 +107,13 @@ func (t *Tower) open(f *model.File) error {
 	return nil
 }
 
-// Texts returns what stands before, between and after the tiles of a picture,
-// one more than tiles. Each is tokenised by itself, special tokens included.
+// Texts returns the texts before, between and after the tiles of a picture, one
+// more than there are tiles. Each text is tokenised separately, special tokens
+// included.
 func (t *Tower) Texts(tiles []Tile) []string { return t.texts(tiles) }
 
-// around is the Texts of families with a marker before and after.
+// around returns the Texts function of families with one marker before and one
+// after the picture.
 func around(before, after string) func([]Tile) []string {
 	return func(tiles []Tile) []string {
 		out := make([]string, len(tiles)+1)
@@ -121,5 +122,5 @@ func around(before, after string) func([]Tile) []string {
 	}
 }
 
-// Bytes is the size of the file.
+// Bytes returns the size of the file.
 func (t *Tower) Bytes() int64 { return t.file.Size() }

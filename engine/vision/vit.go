@@ -12,36 +12,36 @@ import (
 	"godwit/engine/quant"
 )
 
-// vit is a vision transformer: patches of pixels as rows, blocks around a
-// residual stream, and a projection of merged rows. A family's file fills in what
-// its towers have.
+// vit is a vision transformer: patches of pixels as rows, blocks with a residual
+// stream, and a projection of merged rows. A family's file sets the fields that its
+// towers need.
 type vit struct {
 	width, hidden, heads, layers int
-	size, patch, merge           int // merge: patches along the side of a token
+	size, patch, merge           int // merge counts the patches along the side of a token
 	eps                          float32
 	act                          graph.Func
 	norm                         graph.NormKind
 
-	patches   []*graph.Weight // matrices on a patch, their results added
+	patches   []*graph.Weight // matrices applied to a patch, whose results are added
 	bias      []float32       // bias of patches; nil for none
 	class     []float32       // row before the patches; nil for none
 	positions []float32       // table [places, width]; nil for none
 	place     func(dst []float32, at cell)
-	double    bool // the tower takes 2x - 1 of the pixels
+	double    bool // the tower takes 2x - 1 instead of the pixels x
 
 	pre, post norm
 	blocks    []vitBlock
 	scale     float32 // scale of the scores
 	rope      func(g *graph.Builder, x graph.Value) graph.Value
-	window    int // tokens along the side of a window; 0 for none
+	window    int // side of a window in tokens; 0 for none
 	mean      bool
 	project   func(g *graph.Builder, x graph.Value) graph.Value
 }
 
-// cell is a patch of a grid.
+// cell is the grid position of a patch.
 type cell struct{ row, col, gridW, gridH int }
 
-// norm is a normalisation; the zero value does nothing.
+// norm is a normalisation. The zero value does nothing.
 type norm struct {
 	kind graph.NormKind
 	w, b *graph.Weight
@@ -55,7 +55,8 @@ func (n norm) apply(g *graph.Builder, x graph.Value, group int) graph.Value {
 	return g.Norm(x, n.kind, n.w, n.b, n.eps, group)
 }
 
-// matrix is a projection with its bias, and the bounds of its operand and result.
+// matrix is a projection with its bias and the clamping bounds of its input and
+// output.
 type matrix struct {
 	w, b    *graph.Weight
 	in, out *[2]float32 // nil for none
@@ -72,7 +73,7 @@ func (m *matrix) apply(g *graph.Builder, x graph.Value) graph.Value {
 	return x
 }
 
-// vitBlock is one block. What a family lacks is nil or zero.
+// vitBlock is one block. Parts that a family does not have are nil or zero.
 type vitBlock struct {
 	ln1, ln2, mixPost, ffnPost norm
 	q, k, v, out               matrix
@@ -82,7 +83,7 @@ type vitBlock struct {
 	gate                       *matrix
 	ls1, ls2, outScale         *graph.Weight
 	full                       bool // attends beyond its window
-	deep                       *mlp // its result joins the row; nil for none
+	deep                       *mlp // deepstack projection, whose result is appended to the row; nil for none
 }
 
 // mlp is two matrices with GELU between them, on merged rows.
@@ -96,15 +97,15 @@ func (m *mlp) apply(g *graph.Builder, x graph.Value) graph.Value {
 	return m.b.apply(g, g.Act(m.a.apply(g, x), graph.GELU))
 }
 
-// Bounds of the hyper-parameters; known towers are a tenth as large.
+// Limits of the hyper-parameters. Known towers reach a tenth of them.
 const (
 	maxImage = 1 << 13
 	maxPatch = 1 << 8
 	maxHeads = 1 << 10
-	maxGrid  = 1 << 16 // patches of a tower of one size
+	maxGrid  = 1 << 16 // patches of a tower with a fixed size
 )
 
-// read reads what every tower has.
+// read reads the hyper-parameters that every tower has.
 func (v *vit) read(f *model.File) {
 	v.size = bounded(f, "vision.image_size", maxImage)
 	v.patch = bounded(f, "vision.patch_size", maxPatch)
@@ -140,7 +141,7 @@ func bounded(f *model.File, key string, most int) int {
 
 func (v *vit) headDim() int { return v.width / v.heads }
 
-// merged reads the patches along the side of a token.
+// merged reads the number of patches along the side of a token.
 func (v *vit) merged(f *model.File, key string, def int) {
 	if v.merge = f.IntOr(key, def); v.merge < 1 || v.merge > 64 {
 		f.Fail("clip."+key, "%d", v.merge)
@@ -148,7 +149,7 @@ func (v *vit) merged(f *model.File, key string, def int) {
 	}
 }
 
-// oneSize checks a tower whose pictures all have its own size.
+// oneSize checks a tower with a fixed picture size.
 func (v *vit) oneSize(f *model.File) (grid int) {
 	grid = v.size / v.patch
 	if v.size%(v.patch*v.merge) != 0 || grid*grid > maxGrid {
@@ -158,8 +159,8 @@ func (v *vit) oneSize(f *model.File) (grid int) {
 	return grid
 }
 
-// bindPatches binds the patch convolution as a matrix on the pixels of a patch,
-// which are the rows of the input: patches do not overlap.
+// bindPatches binds the patch convolution as a matrix on the pixels of a patch.
+// This works because patches do not overlap.
 func (v *vit) bindPatches(f *model.File, second bool) {
 	names := []string{"v.patch_embd.weight"}
 	if second {
@@ -173,7 +174,7 @@ func (v *vit) bindPatches(f *model.File, second bool) {
 	v.bias = f.Values("v.patch_embd.bias", v.width)
 }
 
-// bindPositions binds learned positions, one for each place.
+// bindPositions binds learned positions, one per patch.
 func (v *vit) bindPositions(f *model.File, places int) {
 	v.positions = decoded(f, f.Weight("v.position_embd.weight", v.width, places))
 	first := 0
@@ -186,7 +187,7 @@ func (v *vit) bindPositions(f *model.File, places int) {
 	}
 }
 
-// bindBlocks binds the blocks. Swapped says that files of the family may exchange
+// bindBlocks binds the blocks. If swapped is set, files of the family may exchange
 // the names of ffn_up and ffn_down.
 func (v *vit) bindBlocks(f *model.File, swapped bool) {
 	for i := range v.layers {
@@ -214,7 +215,7 @@ func (v *vit) bindBlocks(f *model.File, swapped bool) {
 	}
 }
 
-// bindNorm binds the tower's kind of norm; the bias is optional.
+// bindNorm binds the tower's kind of norm. The bias is optional.
 func (v *vit) bindNorm(f *model.File, name string, n int) norm {
 	out := norm{kind: v.norm, w: f.Weight(name+".weight", n), eps: v.eps}
 	if v.norm == graph.Layer {
@@ -229,7 +230,7 @@ func bindMatrix(f *model.File, name string, in, out int) matrix {
 	return m
 }
 
-// bindBounds reads the bounds that some files have beside a matrix.
+// bindBounds reads the clamping bounds that some files store for a matrix.
 func bindBounds(f *model.File, name string) *[2]float32 {
 	low, high := f.Values(name+"_min", 1), f.Values(name+"_max", 1)
 	if low == nil && high == nil {
@@ -245,7 +246,7 @@ func bindBounds(f *model.File, name string) *[2]float32 {
 	return &out
 }
 
-// bindMLP binds two matrices; the width between them is the file's.
+// bindMLP binds two matrices. The file determines the width between them.
 func (v *vit) bindMLP(f *model.File, a, b string, in, out int) mlp {
 	mid := f.Rows(a + ".weight")
 	if mid < 1 {
@@ -254,7 +255,7 @@ func (v *vit) bindMLP(f *model.File, a, b string, in, out int) mlp {
 	return mlp{a: bindMatrix(f, a, in, mid), b: bindMatrix(f, b, mid, out)}
 }
 
-// plan records the pass of the tower.
+// plan records the forward pass of the tower.
 func (v *vit) plan() (*graph.Plan, error) {
 	g := graph.NewBuilder()
 	pixels := 3 * v.patch * v.patch
@@ -325,7 +326,8 @@ func (v *vit) block(g *graph.Builder, x graph.Value, b *vitBlock) graph.Value {
 	return x
 }
 
-// rotate2D returns a rotation in which pair i of a head turns by axis[i].
+// rotate2D returns a rotation that rotates pair i of a head by the coordinate
+// axis[i].
 func (v *vit) rotate2D(freqs []float32, axes []uint8, adjacent bool) func(*graph.Builder, graph.Value) graph.Value {
 	op := graph.Rope{HeadDim: v.headDim(), Freqs: freqs, Scale: 1, Adjacent: adjacent, Axes: axes}
 	return func(g *graph.Builder, x graph.Value) graph.Value { return g.Rope(x, op) }
@@ -337,11 +339,11 @@ const (
 	byCol = 2
 )
 
-// power is base^(-exponent).
+// power returns base^(-exponent).
 func power(base, exponent float64) float32 { return float32(math.Pow(base, -exponent)) }
 
-// rows puts the patches of a tile in the order of the batch: token by token and,
-// with windows, window by window.
+// rows orders the patches of a tile for the batch: token by token and, with
+// windows, window by window.
 func (v *vit) rows(tile *Tile, b *llm.Batch) {
 	m := v.merge
 	side := v.patch * m
@@ -373,7 +375,7 @@ func (v *vit) rows(tile *Tile, b *llm.Batch) {
 	b.Outputs = append(b.Outputs, first...)
 }
 
-// row appends the input of one patch: its pixels, and what is added to its
+// row appends the input of one patch: its pixels and the values added to its
 // embedding.
 func (v *vit) row(tile *Tile, b *llm.Batch, at cell) {
 	p := v.patch
@@ -423,7 +425,7 @@ func add(dst, x []float32) {
 	}
 }
 
-// decoded returns the values of a weight; nil for nil.
+// decoded returns the values of a weight, or nil for a nil weight.
 func decoded(f *model.File, w *graph.Weight) []float32 {
 	if w == nil || f.Err() != nil {
 		return nil
@@ -435,7 +437,7 @@ func decoded(f *model.File, w *graph.Weight) []float32 {
 	return out
 }
 
-// encoded is a weight of float32 values that is not in the file.
+// encoded returns a weight with float32 values that is not in the file.
 func encoded(name string, x []float32, shape ...int) *graph.Weight {
 	data := make([]byte, 0, 4*len(x))
 	for _, v := range x {
