@@ -9,7 +9,7 @@ import (
 	"godwit/engine/dtype"
 )
 
-// raw builds files by hand, so that they can be wrong in one place.
+// raw builds files by hand, so that a test can put an error anywhere.
 type raw struct{ b []byte }
 
 func header(version uint32, tensors, keys uint64) *raw {
@@ -92,8 +92,8 @@ func seq(n int) []byte {
 	return b
 }
 
-// hostile files, each wrong in one way. The error must be of class is and
-// mention every one of says.
+// Each hostile file has one error. Opening it must give an error of class is that
+// contains every text in says.
 type hostile struct {
 	name string
 	data []byte

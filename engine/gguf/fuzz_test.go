@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzParse: no input panics; what parses lies inside the file, can be printed
-// and read through every getter, and survives writing and reading.
+// FuzzParse checks that no input causes a panic. The tensors of a file that parses
+// lie inside it, every getter and String work, and writing and reading it again
+// gives the same file.
 func FuzzParse(f *testing.F) {
 	valid, _, _ := sample(f)
 	f.Add(valid)

@@ -1,18 +1,18 @@
 // Package gguf reads and writes GGUF model files, versions 2 and 3.
 //
-//	f, err := gguf.Open("model.gguf") // maps the file, and its other splits
+//	f, err := gguf.Open("model.gguf") // maps the file and its other parts
 //	defer f.Close()
 //	n, ok := f.KV.Uint(f.Arch() + ".block_count")
 //	t, ok := f.Tensor("token_embd.weight")
 //
-// Open touches the header, the metadata and the tensor table only; tensor
-// pages come from the disk when they are first read. A hostile or damaged file
-// is an error that names what is wrong: every count and length is checked
-// against the size of the file before anything is allocated for it.
+// Open reads only the header, the metadata and the tensor table. Tensor pages are
+// read from disk on first use. A hostile or damaged file gives an error that names
+// the fault. Every count and length is checked against the file size before memory
+// is allocated for it.
 //
-// A file that another process shortens while it is mapped loses pages. Metadata is
-// copied at Open; who reads Data does so in fault.Guard, which turns the signal
-// into an error that names the file.
+// If another process truncates a mapped file, its pages disappear. Metadata is
+// copied at Open. Code that reads Data runs inside fault.Guard, which converts the
+// signal into an error that names the file.
 //
 // Source: the GGUF specification, docs/gguf.md of the ggml project.
 package gguf
@@ -30,7 +30,7 @@ import (
 	"godwit/engine/fault"
 )
 
-// The classes of errors; the text that follows has the numbers.
+// The classes of errors. The text that follows a class contains the numbers.
 var (
 	ErrNotGGUF    = errors.New("not a GGUF file")
 	ErrVersion    = errors.New("unsupported GGUF version")
@@ -40,8 +40,8 @@ var (
 	ErrSplit      = errors.New("split GGUF file is incomplete")
 )
 
-// File is an open model: one GGUF file, or all parts of a split one.
-// Its methods may be called from several goroutines, Close excepted.
+// File is an open model, either one GGUF file or all parts of a split one. Its
+// methods are safe for concurrent use, except Close.
 type File struct {
 	Version uint32    // 2 or 3
 	KV      *Metadata // metadata of the first part
@@ -57,10 +57,10 @@ type Tensor struct {
 	Name  string
 	Type  dtype.Type
 	Shape []int  // one to four lengths in ggml order: Shape[0] is the row length
-	Data  []byte // aliases the mapping; read-only, and gone after Close
+	Data  []byte // aliases the mapping; read-only, and invalid after Close
 }
 
-// Rows is the number of rows: the product of all lengths after the first.
+// Rows returns the number of rows, the product of all lengths after the first.
 func (t *Tensor) Rows() int {
 	n := 1
 	for _, d := range t.Shape[1:] {
@@ -69,16 +69,16 @@ func (t *Tensor) Rows() int {
 	return n
 }
 
-// String gives name, type and shape, as in "output.weight Q8_0 [64 512]".
+// String returns the name, type and shape, as in "output.weight Q8_0 [64 512]".
 func (t *Tensor) String() string { return fmt.Sprintf("%s %v %v", t.Name, t.Type, t.Shape) }
 
 // part is one file of a split model.
 type part struct {
 	path    string
 	data    []byte
-	header  int // bytes of header, metadata and tensor table
+	header  int // length in bytes of header, metadata and tensor table
 	tensors []Tensor
-	unmap   func() error // nil when data lies in ordinary memory
+	unmap   func() error // nil if data is in ordinary memory
 }
 
 // Tensor finds a tensor by name. The result points into f.Tensors.
@@ -90,13 +90,13 @@ func (f *File) Tensor(name string) (*Tensor, bool) {
 	return &f.Tensors[i], true
 }
 
-// Arch is general.architecture, or "" where the file does not say.
+// Arch returns general.architecture, or "" if the file does not contain it.
 func (f *File) Arch() string {
 	s, _ := f.KV.String("general.architecture")
 	return s
 }
 
-// Size is the length in bytes of all parts together.
+// Size returns the total length of all parts in bytes.
 func (f *File) Size() int64 {
 	var n int64
 	for _, p := range f.parts {
@@ -105,7 +105,7 @@ func (f *File) Size() int64 {
 	return n
 }
 
-// Paths lists the files behind f, in order; empty after Parse.
+// Paths lists the paths of the parts of f in order. It is empty after Parse.
 func (f *File) Paths() []string {
 	var paths []string
 	for _, p := range f.parts {
@@ -116,16 +116,16 @@ func (f *File) Paths() []string {
 	return paths
 }
 
-// Identity is the SHA-256 of header, metadata and tensor table followed by the
-// first 4 KiB of each tensor, part after part. It tells models apart without
-// reading the weights; it is no proof that they are undamaged. That of a file
-// which cannot be read any more equals no other; see [File.Gone].
+// Identity returns the SHA-256 of header, metadata and tensor table followed by the
+// first 4 KiB of each tensor, part after part. It distinguishes models without
+// reading all weights, so it does not prove that they are undamaged. If the file
+// can no longer be read, the result equals no other identity; see [File.Gone].
 func (f *File) Identity() [32]byte {
 	id, _ := f.identity()
 	return id
 }
 
-// Gone is the error of a file that was cut short before Identity had read it.
+// Gone returns the error of a file that was truncated before Identity had read it.
 func (f *File) Gone() error {
 	_, err := f.identity()
 	return err
@@ -144,14 +144,14 @@ func (f *File) hash() (id [32]byte, err error) {
 		return nil
 	})
 	if err != nil {
-		_, _ = rand.Read(id[:]) // never fails
+		_, _ = rand.Read(id[:]) // rand.Read never fails
 	}
 	return id, err
 }
 
-// DropPages tells the system that the mapped pages are not needed now: they
-// leave memory and come back from the disk when read. It does nothing where the
-// system has no such call or the file was read rather than mapped.
+// DropPages tells the system that the mapped pages are not needed now. They leave
+// memory and are read from disk again on the next use. It does nothing if the
+// system has no such call or the file is not mapped.
 func (f *File) DropPages() {
 	for _, p := range f.parts {
 		if p.unmap != nil {
@@ -160,9 +160,8 @@ func (f *File) DropPages() {
 	}
 }
 
-// Drop is DropPages for the pages that lie wholly in data, a part of the
-// file's bytes; other memory is left alone. It may be called by several
-// goroutines at once.
+// Drop is DropPages for the pages that lie completely inside data, a part of the
+// file's bytes. It ignores other memory. It is safe for concurrent use.
 func (f *File) Drop(data []byte) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
 	for _, p := range f.parts {
@@ -182,8 +181,8 @@ func (f *File) Drop(data []byte) {
 	}
 }
 
-// Lock keeps the file in physical memory (mlock). The error says how much was
-// asked for; systems limit it per process.
+// Lock keeps the file in physical memory (mlock). Systems limit locked memory per
+// process, so the error contains the requested size.
 func (f *File) Lock() error {
 	for _, p := range f.parts {
 		if err := lockPages(p.data); err != nil {
@@ -193,8 +192,8 @@ func (f *File) Lock() error {
 	return nil
 }
 
-// Close ends the mapping. All Data, and all strings that Metadata.Strings and
-// Value.Strings gave, are invalid afterwards. A second Close does nothing.
+// Close unmaps the file. All Data, and all strings returned by Metadata.Strings and
+// Value.Strings, are invalid afterwards. A second Close does nothing.
 func (f *File) Close() error {
 	var errs []error
 	for i := range f.parts {
@@ -206,7 +205,7 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// newFile joins parsed parts. Tensors must have different names in all of them.
+// newFile joins parsed parts. Tensor names must be unique across all parts.
 func newFile(parts []part, heads []*head) (*File, error) {
 	f := &File{Version: heads[0].version, KV: heads[0].kv, parts: parts}
 	f.identity = sync.OnceValues(f.hash)
@@ -230,8 +229,8 @@ func newFile(parts []part, heads []*head) (*File, error) {
 	return f, nil
 }
 
-// Parse reads a GGUF file that lies in memory; the result aliases data. Of a
-// split file it gives the part's own tensors.
+// Parse reads a GGUF file in memory. The result aliases data. For a part of a split
+// file, it returns only the part's own tensors.
 func Parse(data []byte) (*File, error) {
 	h, err := parse(data)
 	if err != nil {

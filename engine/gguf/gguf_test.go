@@ -33,8 +33,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Every proper prefix of a valid file is an error: no field may be read
-// beyond the end, and no tensor may be lost silently.
+// Every proper prefix of a valid file gives an error. No field may be read beyond
+// the end, and no tensor may be lost silently.
 func TestPrefixes(t *testing.T) {
 	data, _, _ := sample(t)
 	last := len(data) - (32-240%32)%32 // padding after the last tensor may be missing
@@ -77,7 +77,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Each getter takes the types that its comment names, and no other.
+// Each getter accepts the types that its comment names and rejects all others.
 func TestGetters(t *testing.T) {
 	data, kv, _ := sample(t)
 	f, err := Parse(data)
@@ -184,8 +184,8 @@ func TestValueString(t *testing.T) {
 	}
 }
 
-// Writing what was read gives the same bytes: against files of another writer
-// (gguf-py), and against our own with an odd alignment.
+// Writing a parsed file gives the same bytes, for files of another writer (gguf-py)
+// and for our own with an unusual alignment.
 func TestRewrite(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(golden.Smalls(t), "*.gguf"))
 	if err != nil {
@@ -328,7 +328,7 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
-// Data may come in pieces of any size.
+// Data may be written in pieces of any size.
 func TestWriterPieces(t *testing.T) {
 	want, kv, tensors := sample(t)
 	var all []byte
@@ -355,8 +355,8 @@ func TestWriterPieces(t *testing.T) {
 	}
 }
 
-// Opening reads no more than the head: a vocabulary of a quarter of a million
-// tokens takes a few allocations, not one a token.
+// Opening reads only the head of a file. A vocabulary of a quarter of a million
+// tokens takes a few allocations, not one per token.
 func TestBigVocabulary(t *testing.T) {
 	tokens := make([]string, 262144)
 	for i := range tokens {

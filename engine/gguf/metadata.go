@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Metadata is the ordered list of keys and values of a file. Its getters
-// report false for a missing key and for a value of another type; integers are
-// taken from every integer type that the file may use.
+// Metadata is the ordered list of keys and values of a file. Its getters report
+// false for a missing key and for a value of another type. Integers may have any
+// integer type in the file.
 type Metadata struct {
 	keys   []string
 	values []Value
 	index  map[string]int
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (m *Metadata) Len() int { return len(m.keys) }
 
 // All ranges over keys and values in file order.
@@ -58,14 +58,14 @@ func lookup[T any](m *Metadata, key string, as func(Value) (T, bool)) (T, bool) 
 // String returns a copy of a string. Its bytes need not be valid UTF-8.
 func (m *Metadata) String(key string) (string, bool) { return lookup(m, key, Value.Text) }
 
-// Line is a string for people to read, as [Line] leaves it; empty if missing.
+// Line returns a string made printable by [Line], or "" if it is missing.
 func (m *Metadata) Line(key string) string {
 	s, _ := m.String(key)
 	return Line(s)
 }
 
-// Line makes one short line of a text that a stranger wrote: what cannot be
-// printed, such as a terminal's control characters, is left out.
+// Line converts untrusted text to one short line. It removes characters that cannot
+// be printed, such as a terminal's control characters.
 func Line(s string) string {
 	const most = 200
 	s = strings.Map(func(r rune) rune {
@@ -89,8 +89,8 @@ func (m *Metadata) Float(key string) (float64, bool) { return lookup(m, key, Val
 // Bool returns a bool.
 func (m *Metadata) Bool(key string) (value, ok bool) { return lookup(m, key, Value.Bool) }
 
-// Strings returns an array of strings that alias the file: they are gone after
-// Close, and only the slice is allocated.
+// Strings returns an array of strings. The strings alias the file, so they are
+// invalid after Close; only the slice is allocated.
 func (m *Metadata) Strings(key string) ([]string, bool) { return lookup(m, key, Value.Strings) }
 
 // Ints returns an array of integers, each within int64.

@@ -12,15 +12,16 @@ import (
 	"godwit/engine/fault"
 )
 
-// Open maps a model. Of a split model any part may be named; all parts must
-// lie in one folder under the names that llama.cpp gives them,
-// name-00001-of-00003.gguf. Where a file cannot be mapped it is read.
+// Open maps a model. For a split model, path may name any part. All parts must be
+// in one folder under llama.cpp's names, name-00001-of-00003.gguf. If a file cannot
+// be mapped, it is read into memory.
 func Open(path string) (*File, error) { return open(path, mapOrRead) }
 
 // Load is Open with the files read into memory instead of mapped.
 func Load(path string) (*File, error) { return open(path, read) }
 
-// opener returns a file's bytes and, when they are mapped, how to unmap them.
+// opener returns a file's bytes and, if they are mapped, a function that unmaps
+// them.
 type opener func(path string) (data []byte, unmap func() error, err error)
 
 func open(path string, get opener) (*File, error) {
@@ -76,7 +77,7 @@ func openParts(path string, get opener) (f *File, err error) {
 		return nil, err
 	}
 	if first := parts[0]; filepath.Base(names[0]) != filepath.Base(path) {
-		// A later part was named: the first one has the metadata.
+		// path named a later part, but the first one has the metadata
 		parts, heads = nil, nil
 		closeParts([]part{first})
 		if err := add(names[0]); err != nil {
@@ -93,7 +94,7 @@ func openParts(path string, get opener) (f *File, err error) {
 			return nil, err
 		}
 		if i > 0 {
-			heads[i].kv = nil // only the first part's is read; each may be large
+			heads[i].kv = nil // metadata is read only from the first part, because it may be large
 		}
 	}
 	if err := checkTotal(heads); err != nil {
@@ -118,12 +119,13 @@ const (
 
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
-// maxParts bounds what a name alone can ask for; real models have up to about 200.
+// maxParts bounds the number of parts that a file name can claim. Real models have
+// up to about 200.
 const maxParts = 512
 
-// SplitParts returns the paths of all parts, at most 512, of the split model that
-// path is named after, and false for a name that is not a part's. It looks at the
-// name only.
+// SplitParts returns the paths of all parts (at most 512) of the split model to
+// which path belongs, and false if the name is not that of a part. It inspects only
+// the name.
 func SplitParts(path string) ([]string, bool) {
 	stem, _, count, ok := Part(path)
 	if !ok || count > maxParts {
@@ -136,9 +138,8 @@ func SplitParts(path string) ([]string, bool) {
 	return names, true
 }
 
-// Part returns what a file's name says that it is a part of: the name before the
-// numbers, which part from 1 on, and of how many; false for a name that is not a
-// part's.
+// Part parses the name of a part into the name before the numbers, the part's
+// number from 1, and the number of parts. It returns false for any other name.
 func Part(path string) (stem string, no, count int, ok bool) {
 	m := splitName.FindStringSubmatch(filepath.Base(path))
 	if m == nil {
@@ -160,7 +161,7 @@ func splitNames(path string, count uint64) ([]string, error) {
 	return names, nil
 }
 
-// missing names all parts that are not there, at most ten of them.
+// missing names at most ten parts that do not exist.
 func missing(names []string) error {
 	var gone []string
 	for _, name := range names {
@@ -182,13 +183,13 @@ func missing(names []string) error {
 }
 
 func splitError(name string, err error) error {
-	if errors.Is(err, os.ErrNotExist) { // gone since missing looked
+	if errors.Is(err, os.ErrNotExist) { // deleted after missing checked
 		return fmt.Errorf("%w: %s is missing", ErrSplit, filepath.Base(name))
 	}
 	return fmt.Errorf("part %s: %w", filepath.Base(name), err)
 }
 
-// checkSplit compares what part i of count says about itself with its place.
+// checkSplit compares a part's own split metadata with part number i of count.
 func (h *head) checkSplit(name string, i, count int) error {
 	if no, ok := h.kv.Uint(splitNoKey); !ok || no != uint64(i) {
 		return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(name), splitNoKey, no, i)
@@ -199,7 +200,8 @@ func (h *head) checkSplit(name string, i, count int) error {
 	return nil
 }
 
-// checkTotal compares the number of tensors with what the first part says.
+// checkTotal compares the number of tensors with the number that the first part
+// states.
 func checkTotal(heads []*head) error {
 	total := 0
 	for _, h := range heads {
@@ -211,7 +213,7 @@ func checkTotal(heads []*head) error {
 	return nil
 }
 
-// mapOrRead maps a file, or reads it where the system will not map it.
+// mapOrRead maps a file, or reads it if the system cannot map it.
 func mapOrRead(path string) ([]byte, func() error, error) {
 	f, size, err := regular(path)
 	if err != nil {
@@ -235,9 +237,9 @@ func read(path string) ([]byte, func() error, error) {
 	return readAll(f, size)
 }
 
-// regular opens an ordinary file and gives its size.
+// regular opens a regular file and returns its size.
 func regular(path string) (*os.File, int, error) {
-	info, err := os.Stat(path) // before opening: a pipe would block
+	info, err := os.Stat(path) // checked before opening, because opening a pipe would block
 	if err != nil {
 		return nil, 0, pathless(err)
 	}
@@ -257,7 +259,7 @@ func regular(path string) (*os.File, int, error) {
 	return f, int(info.Size()), nil
 }
 
-// pathless drops the path from an error, since open adds it.
+// pathless removes the path from an error, because open adds it.
 func pathless(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {

@@ -65,7 +65,7 @@ func TestSplit(t *testing.T) {
 				t.Errorf("%s: data is lost with the pages", name)
 			}
 			other := seq(1 << 16)
-			f.Drop(other) // not the file's
+			f.Drop(other) // this memory is not the file's
 			x, _ := f.Tensor("t2")
 			f.Drop(x.Data)
 			f.Drop(nil)
@@ -179,7 +179,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Identity is what its comment says, whatever the way of opening.
+// Identity matches its documentation, however the file was opened.
 func TestIdentity(t *testing.T) {
 	data, _, _ := sample(t)
 	big := Tensor{Name: "big", Type: dtype.I8, Shape: []int{10000}, Data: seq(10000)}
@@ -213,8 +213,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// What a file says of itself outlives its pages: somebody may cut the file
-// while a model runs.
+// Metadata remains valid when another process truncates the file while a model
+// runs.
 func TestMetadataOutlivesFile(t *testing.T) {
 	data, _, _ := sample(t)
 	path := filepath.Join(t.TempDir(), "a.gguf")

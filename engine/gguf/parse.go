@@ -18,9 +18,9 @@ const (
 	defaultAlign = 32
 	alignmentKey = "general.alignment"
 
-	// Limits far above real models (about 60 keys, 2,000 tensors; Mixture of
-	// Experts models without merged experts reach 50,000), so that a file of
-	// junk cannot claim a multiple of its size in memory.
+	// Limits far above real models (about 60 keys and 2,000 tensors; up to 50,000
+	// tensors in Mixture of Experts models with separate experts). With them, a
+	// junk file cannot claim a multiple of its size in memory.
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 18
 	maxKey     = 1<<16 - 1 // bytes of a key; the specification's limit
@@ -31,12 +31,12 @@ const (
 	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length, one letter, dimensions, type, offset
 )
 
-// head is what parse finds before the weights.
+// head is the result of parsing everything before the weights.
 type head struct {
 	version uint32
 	kv      *Metadata
 	tensors []Tensor
-	size    int // bytes up to the end of the tensor table
+	size    int // number of bytes up to the end of the tensor table
 }
 
 // cursor reads little-endian values from a file in memory.
@@ -47,7 +47,7 @@ type cursor struct {
 
 func (c *cursor) rest() int { return len(c.data) - c.off }
 
-// need reports an error unless n more bytes are there.
+// need reports an error unless n more bytes are available.
 func (c *cursor) need(n uint64) error {
 	if n > uint64(c.rest()) {
 		return fmt.Errorf("%w: %d bytes needed at offset %d, %d left", ErrTruncated, n, c.off, c.rest())
@@ -81,7 +81,7 @@ func (c *cursor) bytes(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// text returns the next string: a length of 64 bits and its bytes.
+// text returns the next string, which is stored as a 64-bit length and its bytes.
 func (c *cursor) text() ([]byte, error) {
 	n, err := c.uint64()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *cursor) text() ([]byte, error) {
 	return c.bytes(n)
 }
 
-// parse reads header, metadata and tensor table and finds the tensors' data.
+// parse reads header, metadata and tensor table and locates the tensors' data.
 func parse(data []byte) (*head, error) {
 	c := &cursor{data: data}
 	version, err := c.version()
@@ -128,7 +128,8 @@ func parse(data []byte) (*head, error) {
 	return h, locate(data, h, align, offsets, sizes)
 }
 
-// version checks magic and version, and names what is not supported.
+// version checks the magic number and the version. Its error explains what is not
+// supported.
 func (c *cursor) version() (uint32, error) {
 	if len(c.data) < 4 || string(c.data[:4]) != magic {
 		return 0, fmt.Errorf("%w: %s", ErrNotGGUF, guess(c.data))
@@ -148,7 +149,7 @@ func (c *cursor) version() (uint32, error) {
 	return 0, fmt.Errorf("%w: version %d, 2 and 3 are supported", ErrVersion, v)
 }
 
-// guess says what a file that is not GGUF looks like.
+// guess describes the apparent type of a file that is not GGUF.
 func guess(data []byte) string {
 	start := string(data[:min(len(data), 64)])
 	switch {
@@ -201,8 +202,8 @@ func (c *cursor) metadata(n int) (*Metadata, error) {
 		if total += len(k) + len(v.raw); total > maxValues {
 			return nil, fmt.Errorf("%w: keys and values up to %.80q take %d bytes, the limit is %d", ErrInvalid, k, total, maxValues)
 		}
-		// Values are looked at as long as the file is open. A copy outlives a file
-		// that shrinks, whose mapped pages are gone.
+		// Values are used as long as the file is open. A copy stays valid if the
+		// file is truncated and its mapped pages disappear.
 		v.raw = bytes.Clone(v.raw)
 		m.index[k] = len(m.keys)
 		m.keys = append(m.keys, k)
@@ -268,7 +269,7 @@ func (c *cursor) array() (v Value, err error) {
 	return v, nil
 }
 
-// arrays that a tokenizer reads without asking for their type.
+// arrays lists the arrays that a tokenizer reads without checking their type.
 var arrays = []struct {
 	key  string
 	want string
@@ -295,8 +296,8 @@ func checkTypes(m *Metadata) error {
 	return nil
 }
 
-// alignment of the tensor data: a power of two, at least 8 as the
-// specification says.
+// alignment returns the alignment of the tensor data, a power of two and at least 8
+// as the specification requires.
 func alignment(m *Metadata) (uint64, error) {
 	v, ok := m.Value(alignmentKey)
 	if !ok {
@@ -309,8 +310,8 @@ func alignment(m *Metadata) (uint64, error) {
 	return n, nil
 }
 
-// tensor reads one entry of the table. The offset counts from the start of the
-// data section.
+// tensor reads one table entry. The offset is relative to the start of the data
+// section.
 func (c *cursor) tensor(t *Tensor) (offset, size uint64, err error) {
 	name, err := c.text()
 	if err != nil {
@@ -363,8 +364,8 @@ func (c *cursor) entry(t *Tensor) (offset, size uint64, err error) {
 	return offset, size, err
 }
 
-// typeName names tensor types that ggml has given up, so that a user can tell
-// an old file from a damaged one.
+// typeName names tensor types that ggml has removed, so that users can tell an old
+// file from a damaged one.
 func typeName(id uint32) string {
 	retired := map[uint32]string{
 		4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
@@ -376,7 +377,7 @@ func typeName(id uint32) string {
 	return fmt.Sprintf("%d; the file is newer than this program, or damaged", id)
 }
 
-// byteSize is the size of a tensor. Every length is at least 1.
+// byteSize returns the size of a tensor. Every length is at least 1.
 func byteSize(t dtype.Type, shape []int) (uint64, error) {
 	if shape[0]%t.Elems() != 0 {
 		return 0, fmt.Errorf("%w: rows of %d values do not fill %v blocks of %d", ErrInvalid, shape[0], t, t.Elems())
@@ -397,7 +398,8 @@ func byteSize(t dtype.Type, shape []int) (uint64, error) {
 	return size, nil
 }
 
-// locate finds the data of the tensors: aligned, inside the file, apart.
+// locate finds the data of the tensors, which must be aligned, inside the file and
+// must not overlap.
 func locate(data []byte, h *head, align uint64, offsets, sizes []uint64) error {
 	start := (uint64(h.size) + align - 1) &^ (align - 1)
 	room := uint64(len(data)) - min(start, uint64(len(data)))

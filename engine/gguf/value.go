@@ -24,7 +24,7 @@ const (
 	Float32
 	Bool
 	String
-	Array // in files only: a Value says so by IsArray and has its element's Kind
+	Array // never the Kind of a Value, which has its element's Kind and IsArray set
 	Uint64
 	Int64
 	Float64
@@ -32,7 +32,7 @@ const (
 
 var kinds = [...]struct {
 	name  string
-	bytes int // bytes of a value; 0 for strings and arrays
+	bytes int // size of a value in bytes; 0 for strings and arrays
 }{
 	Uint8: {"uint8", 1}, Int8: {"int8", 1}, Uint16: {"uint16", 2}, Int16: {"int16", 2},
 	Uint32: {"uint32", 4}, Int32: {"int32", 4}, Float32: {"float32", 4}, Bool: {"bool", 1},
@@ -56,10 +56,10 @@ type Value struct {
 	Kind    Kind // kind of the value, or of the array's elements
 	IsArray bool
 	n       int
-	raw     []byte // the elements as they lie in the file; a scalar string without its length
+	raw     []byte // bytes of the elements as in the file; a scalar string without its length
 }
 
-// Len is the number of elements of an array, 1 for anything else.
+// Len returns the number of elements of an array, or 1 for other values.
 func (v Value) Len() int {
 	if v.IsArray {
 		return v.n
@@ -67,8 +67,8 @@ func (v Value) Len() int {
 	return 1
 }
 
-// First is an array with at most its first n elements; anything else, and an
-// array of strings, is as it was. Who needs no more of an array takes no more memory.
+// First returns an array cut to its first n elements, which saves memory. Other
+// values and arrays of strings are returned unchanged.
 func (v Value) First(n int) Value {
 	if v.IsArray && v.Kind != String && v.n > n {
 		v.n, v.raw = n, v.raw[:n*v.Kind.size()]
@@ -118,8 +118,8 @@ func (v Value) Text() (string, bool) {
 	return string(v.raw), true
 }
 
-// Strings returns an array of strings. The strings alias the file: only the
-// slice itself is allocated, and they are gone after Close.
+// Strings returns an array of strings. The strings alias the file and are invalid
+// after Close; only the slice is allocated.
 func (v Value) Strings() ([]string, bool) {
 	if !v.IsArray || v.Kind != String {
 		return nil, false
@@ -131,7 +131,7 @@ func (v Value) Strings() ([]string, bool) {
 	return list, true
 }
 
-// strings walks over an array of strings, whose lengths parse has checked.
+// strings iterates over an array of strings, whose lengths parse has checked.
 func (v Value) strings() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		raw := v.raw
@@ -185,8 +185,8 @@ func (v Value) Bools() ([]bool, bool) {
 	return list, true
 }
 
-// Any returns the value as the Go type nearest to it: string, bool, uint64,
-// int64, float64, or a slice: []string, []bool, []uint64, []int64, []float64.
+// Any returns the value as the closest Go type: string, bool, uint64, int64,
+// float64, or one of the slices []string, []bool, []uint64, []int64, []float64.
 // Strings are copies.
 func (v Value) Any() any {
 	switch {
@@ -221,8 +221,8 @@ func collect[T any](v Value, at func(int, string) T) []T {
 	return list
 }
 
-// String prints the value on one line; a long array shows its first elements
-// and its length, a long string its first 200 bytes.
+// String formats the value on one line. A long array shows its first elements and
+// its length, a long string its first 200 bytes.
 func (v Value) String() string {
 	if !v.IsArray {
 		return v.print(0, alias(v.raw))
@@ -271,7 +271,7 @@ func (v Value) signed() bool {
 	return v.Kind == Int8 || v.Kind == Int16 || v.Kind == Int32 || v.Kind == Int64
 }
 
-// scalar returns element i of anything but strings.
+// scalar returns element i, which must not be a string.
 func (v Value) scalar(i int) any {
 	switch v.Kind {
 	case Bool:
@@ -286,7 +286,7 @@ func (v Value) scalar(i int) any {
 	return u
 }
 
-// integer returns element i in two's complement and whether it is negative.
+// integer returns element i in two's complement, and whether it is negative.
 func (v Value) integer(i int) (u uint64, negative bool) {
 	size := v.Kind.size()
 	b := v.raw[i*size : (i+1)*size]

@@ -17,8 +17,8 @@ type KV struct {
 	Value any
 }
 
-// Write writes a whole version 3 file: header, metadata, tensor table and the
-// tensors' Data. Every Data must have the size that type and shape ask for.
+// Write writes a complete version 3 file: header, metadata, tensor table and the
+// tensors' Data. Every Data must have the size that follows from type and shape.
 func Write(w io.Writer, kv []KV, tensors []Tensor) error {
 	out, err := NewWriter(w, kv, tensors)
 	if err != nil {
@@ -32,20 +32,20 @@ func Write(w io.Writer, kv []KV, tensors []Tensor) error {
 	return out.Close()
 }
 
-// Writer streams tensor data into a file whose tensor table is already
-// written, for models that do not fit in memory.
+// Writer streams tensor data into a file after the tensor table, for models that do
+// not fit in memory.
 type Writer struct {
 	w     io.Writer
 	names []string
 	sizes []uint64
 	align uint64
-	i     int    // tensor being written
-	left  uint64 // bytes missing from it
+	i     int    // index of the tensor being written
+	left  uint64 // remaining bytes of that tensor
 }
 
-// NewWriter writes header, metadata and tensor table. The data of the tensors,
-// in their order and without padding, then goes through Write; their Data
-// fields are not used here.
+// NewWriter writes header, metadata and tensor table. The caller then passes the
+// tensors' data to Write, in order and without padding. NewWriter ignores the
+// tensors' Data fields.
 func NewWriter(w io.Writer, kv []KV, tensors []Tensor) (*Writer, error) {
 	out := &Writer{w: w, align: defaultAlign}
 	head := append([]byte(magic), 3, 0, 0, 0)
@@ -59,7 +59,7 @@ func NewWriter(w io.Writer, kv []KV, tensors []Tensor) (*Writer, error) {
 		}
 		meta.data = appendKV(meta.data, e.Key, v)
 	}
-	m, err := meta.metadata(len(kv)) // what a reader will find
+	m, err := meta.metadata(len(kv)) // checks what a reader will find
 	if err == nil && meta.rest() != 0 {
 		err = fmt.Errorf("%w: a metadata value is not of the size that its kind has", ErrInvalid)
 	}
@@ -81,7 +81,7 @@ func NewWriter(w io.Writer, kv []KV, tensors []Tensor) (*Writer, error) {
 	return out, err
 }
 
-// table appends the tensor table and notes sizes and names.
+// table appends the tensor table and records sizes and names.
 func (w *Writer) table(head []byte, tensors []Tensor) ([]byte, error) {
 	seen := make(map[string]bool, len(tensors))
 	var offset uint64
@@ -117,11 +117,11 @@ func (w *Writer) table(head []byte, tensors []Tensor) ([]byte, error) {
 	return head, nil
 }
 
-// padding is the number of zero bytes after n bytes.
+// padding returns the number of zero bytes after n bytes.
 func (w *Writer) padding(n uint64) int { return int(-n & (w.align - 1)) }
 
-// Write takes the next bytes of tensor data. Padding is added where a tensor
-// ends; more bytes than the tensors have are an error.
+// Write appends tensor data. It pads at the end of each tensor and returns an error
+// if there are more bytes than the tensors have.
 func (w *Writer) Write(p []byte) (int, error) {
 	done := 0
 	for len(p) > 0 {
@@ -176,7 +176,7 @@ func appendKV(b []byte, key string, v Value) []byte {
 	return append(b, v.raw...)
 }
 
-// valueOf turns a Go value into a Value.
+// valueOf converts a Go value to a Value.
 func valueOf(x any) (Value, error) {
 	switch x := x.(type) {
 	case Value:
@@ -254,7 +254,7 @@ func numbers(x any) (Value, error) {
 	return Value{}, fmt.Errorf("%w: a %T cannot be written", ErrInvalid, x)
 }
 
-// scalarOf makes a scalar of an array of one.
+// scalarOf returns the only element of an array of length one as a scalar.
 func (v Value) scalarOf() Value { return Value{Kind: v.Kind, raw: v.raw} }
 
 func number[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64](k Kind, list []T) Value {
