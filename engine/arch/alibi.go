@@ -13,24 +13,25 @@ func init() {
 	model.Register("baichuan", model.Arch{Open: openBaichuan})
 }
 
-// usualALiBi is the bias of models whose files do not give one.
+// usualALiBi is the largest bias of models whose files do not store one.
 const usualALiBi = 8
 
-// alibi is an attention change: a slope for each head.
+// alibi changes a layer's attention: each head gets an ALiBi slope instead of RoPE.
 func alibi(by float32) func(f *model.File, c *model.Config, a *attention) {
 	return func(_ *model.File, _ *model.Config, a *attention) { a.Bias.ALiBi = by }
 }
 
-// openBloom opens BLOOM: GPT-2's blocks with a slope for each head instead of positions,
-// and a norm behind the embedding. Source: arXiv 2211.05100.
+// openBloom opens BLOOM: GPT-2's blocks with ALiBi instead of position embeddings,
+// and a norm after the embedding. Source: arXiv 2211.05100.
 func openBloom(f *model.File) (model.Model, error) {
 	m := plain{noRope: true, biased: true, feed: biasedUngated(graph.GELU), attention: alibi(usualALiBi)}.bind(f)
 	m.embdNorm = biased(f, "token_embd_norm", m.cfg.Embd)
 	return m, nil
 }
 
-// openMPT opens MPT: layer norms, a GELU without a gate, a slope for each head, and in
-// some files positions, biases, norms of queries and keys or a bound on both and values.
+// openMPT opens MPT: layer norms, a GELU without a gate and ALiBi. Some files also
+// have position embeddings, biases, norms of queries and keys, or a bound on
+// queries, keys and values.
 func openMPT(f *model.File) (model.Model, error) {
 	by := f.Factor("attention.max_alibi_bias", 0)
 	m := plain{
@@ -53,7 +54,8 @@ func openMPT(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// reciprocals is a vector of divisors as factors; nil if the file has none.
+// reciprocals returns a vector of divisors as factors, or nil if the file does not
+// have it.
 func reciprocals(f *model.File, name string, n int) *graph.Weight {
 	v := factors(f, name, n)
 	if v == nil {
@@ -65,8 +67,9 @@ func reciprocals(f *model.File, name string, n int) *graph.Weight {
 	return vector(name, v)
 }
 
-// openJais opens Jais 1: layer norms, biases everywhere, a SiLU gate, a slope for each
-// head, and scores divided by the head size itself. Source: arXiv 2308.16149.
+// openJais opens Jais 1: layer norms, biases everywhere, a SiLU gate, ALiBi, and
+// scores divided by the head size instead of its square root. Source: arXiv
+// 2308.16149.
 func openJais(f *model.File) (model.Model, error) {
 	by := f.Factor("attention.max_alibi_bias", 0)
 	return plain{
@@ -84,14 +87,15 @@ func openJais(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// openRefact opens Refact: Llama's blocks with a slope for each head instead of RoPE.
+// openRefact opens Refact: Llama's blocks with ALiBi instead of RoPE.
 func openRefact(f *model.File) (model.Model, error) {
 	return plain{noRope: true, attention: alibi(usualALiBi)}.open(f)
 }
 
-// openBaichuan opens Baichuan 1 and 2: Llama's blocks. Files do not say how positions come
-// in: the 7B model's 32 layers rotate, the 13B model's 40 have a slope for each head, and
-// llama.cpp gives models of any other depth none. Source: arXiv 2309.10305.
+// openBaichuan opens Baichuan 1 and 2: Llama's blocks. Files do not name the
+// position encoding. The 7B model with 32 layers uses RoPE, the 13B model with 40
+// layers uses ALiBi, and llama.cpp uses none for any other number of layers.
+// Source: arXiv 2309.10305.
 func openBaichuan(f *model.File) (model.Model, error) {
 	p := plain{ownOutput: true}
 	switch f.Layers() {

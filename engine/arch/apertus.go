@@ -9,8 +9,8 @@ import (
 
 func init() { model.Register("apertus", model.Arch{Open: openApertus}) }
 
-// openApertus opens Apertus: norms on query and key heads and a feed-forward block
-// without a gate whose function has learned constants. Source: arXiv 2509.14233.
+// openApertus opens Apertus: norms on query and key heads, and a feed-forward block
+// without a gate whose activation has learned constants. Source: arXiv 2509.14233.
 func openApertus(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true, attention: headNorms,
@@ -32,8 +32,8 @@ func openApertus(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// xielu is a feed-forward block whose function is behind·x² + beta·x for positive x and
-// before·(eˣ - 1 - x) + beta·x for others. Source: arXiv 2411.13010.
+// xielu is a feed-forward block with the activation behind·x² + beta·x for positive
+// x and before·(eˣ - 1 - x) + beta·x for other x. Source: arXiv 2411.13010.
 type xielu struct {
 	*ffn
 	behind, before, beta float32

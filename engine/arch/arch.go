@@ -1,9 +1,9 @@
-// Package arch holds the model architectures, one file each. A file binds an
-// architecture's weights by tensor name and says how its blocks are put
-// together; importing the package registers all of them with engine/model.
+// Package arch contains the model architectures, one file each. A file binds an
+// architecture's weights by tensor name and defines how its blocks are built.
+// Importing the package registers all architectures with engine/model.
 //
-// What architectures share is in decoder.go (the frame of blocks around a
-// residual stream), attention.go, heads.go, ffn.go and experts.go.
+// Code that architectures share is in decoder.go (the decoder's blocks and residual
+// stream), attention.go, heads.go, ffn.go and experts.go.
 package arch
 
 import (
@@ -13,10 +13,10 @@ import (
 	"godwit/engine/model"
 )
 
-// blk names a tensor of a layer.
+// blk returns the name of a tensor of a layer.
 func blk(layer int, name string) string { return fmt.Sprintf("blk.%d.%s", layer, name) }
 
-// norm is a normalisation with its weights; the zero value does nothing.
+// norm is a normalisation with its weights. The zero value does nothing.
 type norm struct {
 	kind  graph.NormKind
 	w, b  *graph.Weight

@@ -7,8 +7,9 @@ import (
 
 func init() { model.Register("arctic", model.Arch{Open: openArctic}) }
 
-// openArctic opens Snowflake Arctic: Llama with dense blocks as wide as the residual
-// stream, and a mixture that reads the block's input beside them.
+// openArctic opens Snowflake Arctic: Llama with dense blocks as wide as the
+// residual stream, and parallel to them a mixture of experts that reads the block's
+// input.
 func openArctic(f *model.File) (model.Model, error) {
 	m := plain{
 		feed: func(f *model.File, c *model.Config, layer, _ int) half {

@@ -7,8 +7,8 @@ import (
 	"godwit/engine/model"
 )
 
-// attention is self-attention with grouped heads. Weights that an
-// architecture lacks are nil.
+// attention is self-attention with grouped heads. Weights that an architecture does
+// not have are nil.
 type attention struct {
 	graph.Attention
 	qkv, q, k, v, o      *graph.Weight
@@ -16,33 +16,33 @@ type attention struct {
 	qNorm, kNorm, vNorm  norm
 	rope                 *rotary // nil: no position encoding
 	temper               graph.Temperature
-	gated                bool          // each query head is followed by a gate of its result
-	normsLast            bool          // qNorm and kNorm follow the rotation
+	gated                bool          // the query matrix also holds a gate for each query head, after that head's columns
+	normsLast            bool          // qNorm and kNorm follow RoPE
 	gate                 *graph.Weight // gate of the result, one value per head or per column; nil for none
 	gateFunc             graph.Func
-	outNorm              norm    // before the output matrix
+	outNorm              norm    // norm before the output matrix
 	clamp                float32 // bound of q, k and v; 0 for none
-	valueScale           float32 // multiplies values; 0 stands for 1
-	shared               bool    // k and v are an earlier layer's
-	loose                bool    // without a value matrix, values are the keys before their norm
+	valueScale           float32 // factor of the values; 0 means 1
+	shared               bool    // k and v come from an earlier layer
+	loose                bool    // if there is no value matrix, values are the keys before their norm
 }
 
-// bindAttention binds the projections of a layer: merged or separate, with
-// biases where the file has them.
+// bindAttention binds the projections of a layer, which may be one matrix or
+// several. Biases are bound if the file has them.
 func bindAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
 	a := newAttention(f, c, h, layer, rope)
 	a.bind(f, c)
 	return a
 }
 
-// bindBiased is bindAttention with a required bias behind it.
+// bindBiased is bindAttention with a required bias of the output.
 func bindBiased(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
 	a := bindAttention(f, c, h, layer, rope)
 	a.bo = f.Weight(blk(layer, "attn_output.bias"), c.Embd)
 	return a
 }
 
-// newAttention is a layer's attention without weights.
+// newAttention returns a layer's attention without weights.
 func newAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
 	if h.kv == 0 {
 		f.Fail("attention.head_count_kv", "0 in layer %d", layer)
@@ -99,7 +99,7 @@ func (a *attention) headNorms(f *model.File) {
 	}
 }
 
-// project computes q, k and v before norms and positions.
+// project computes q, k and v without norms and positions.
 func (a *attention) project(g *graph.Builder, x graph.Value) (q, k, v graph.Value) {
 	if a.qkv == nil {
 		q = g.Linear(x, a.q, a.bq)
@@ -128,7 +128,7 @@ func (a *attention) project(g *graph.Builder, x graph.Value) (q, k, v graph.Valu
 	return q, part(qd, kd, a.bk), part(qd+kd, vd, a.bv)
 }
 
-// forward is the whole block, output projection included.
+// forward computes the whole attention block, including the output projection.
 func (a *attention) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {
 	q, k, v := a.project(g, x)
 	if a.clamp != 0 {
@@ -185,8 +185,8 @@ func (a *attention) wideNorms(f *model.File) {
 	a.kNorm = rms(f, blk(a.Layer, "attn_k_norm"), a.KVHeads*a.DimK)
 }
 
-// bindGate binds a gate of the result with a value for each head, or for each
-// column where wide is set.
+// bindGate binds a gate of the result with one value per head, or per column if
+// wide is set.
 func (a *attention) bindGate(f *model.File, c *model.Config, wide bool, fn graph.Func) {
 	n := a.Heads
 	if wide {

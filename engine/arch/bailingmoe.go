@@ -10,8 +10,8 @@ func init() {
 	model.Register("bailingmoe2", model.Arch{Open: openBailingMoE2, Ahead: true})
 }
 
-// openBailingMoE opens Ling 1: every block has experts and a shared block.
-// Source: arXiv 2503.05139.
+// openBailingMoE opens Ling 1: every block has experts and a shared expert. Source:
+// arXiv 2503.05139.
 func openBailingMoE(f *model.File) (model.Model, error) {
 	return plain{
 		ownOutput: true,
@@ -27,8 +27,8 @@ func openBailingMoE(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// openBailingMoE2 opens Ling 2 and Ring 2: norms on query and key heads, part of each
-// head rotated, leading dense blocks, experts chosen within groups.
+// openBailingMoE2 opens Ling 2 and Ring 2: norms on query and key heads, RoPE on
+// part of each head, dense first blocks, and experts chosen within groups.
 func openBailingMoE2(f *model.File) (model.Model, error) {
 	return plain{halves: true, attention: headNorms, feed: lead(graph.SigmoidGate)}.open(f)
 }

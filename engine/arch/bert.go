@@ -12,30 +12,30 @@ func init() {
 	model.Register("jina-bert-v3", model.Arch{Open: openBERT, Unread: classifier, Encoder: true, Ranks: true})
 }
 
-// classifier is the head of a classifier or reranker. The pooled row, which is the
-// result unless the pooling is rank, is computed before it.
+// classifier is the head of a classifier or reranker. It reads the pooled row. If
+// the pooling type is not rank, the model's result is the pooled row itself.
 var classifier = []string{"cls.*"}
 
-// bert is BERT and its successors for embeddings: every row sees the whole
-// text, layer norms stand behind each half of a block, and one row comes out.
-// BERT adds an embedding of the position, the others rotate; nomic-bert has a
-// gate, nomic-bert-moe a mixture in every second block.
-// Sources: arXiv 1810.04805, 2402.01613, 2502.07972, 2409.10173.
+// bert is BERT and its successors for embeddings. Every row attends to the whole
+// text, layer norms follow each half of a block, and the result is one row per
+// text. BERT adds position embeddings, the others use RoPE. nomic-bert has a gate,
+// and nomic-bert-moe a mixture of experts in every second block. Sources: arXiv
+// 1810.04805, 2402.01613, 2502.07972, 2409.10173.
 type bert struct {
 	decoder
 	types  *graph.Weight
 	cls    classifierHead
-	before bool // norms stand before each half
+	before bool // the norms precede each half
 }
 
-// classifierHead turns the pooled row of a reranker into its score.
+// classifierHead computes a reranker's score from the pooled row.
 type classifierHead struct {
 	dense, denseBias, out, outBias *graph.Weight // one of dense and out may be nil
-	f                              graph.Func    // behind dense
+	f                              graph.Func    // activation after dense
 	norm                           norm
 }
 
-// bindClassifier binds the head of a model whose pooling is rank.
+// bindClassifier binds the head of a model whose pooling type is rank.
 func bindClassifier(f *model.File, c *model.Config) classifierHead {
 	h := classifierHead{f: graph.Tanh}
 	if f.HasTensor("cls.weight") {
@@ -59,8 +59,8 @@ func (h *classifierHead) apply(g *graph.Builder, x graph.Value) graph.Value {
 	return g.Linear(x, h.out, h.outBias)
 }
 
-// openBERT opens BERT, Nomic Embed 1.5 and 2, and Jina Embeddings 3: embedding
-// models of one text.
+// openBERT opens BERT, Nomic Embed 1.5 and 2, and Jina Embeddings 3, which embed
+// one text at a time.
 func openBERT(f *model.File) (model.Model, error) {
 	m := newBERT(f)
 	c := &m.cfg
@@ -83,7 +83,7 @@ func openBERT(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// newBERT binds what is around the blocks.
+// newBERT binds everything except the blocks.
 func newBERT(f *model.File) *bert {
 	m := &bert{decoder: decoder{cfg: f.Config()}}
 	c := &m.cfg
@@ -109,8 +109,9 @@ func bindBERTFeed(f *model.File, c *model.Config, layer, n int) half {
 	return bindPlainFFN(f, c, layer, n, graph.GELU)
 }
 
-// Forward records the pass. The norms are behind the sums, unless the model has them
-// before each half. A second norm behind attention sees the block's input once more.
+// Forward records the pass. The norms follow the residual sums, unless the model
+// has them before each half. A second norm after attention also adds the block's
+// input.
 func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Embed(m.embd, 1, graph.ByToken)
 	if m.types != nil {

@@ -7,15 +7,16 @@ import (
 
 func init() { model.Register("chameleon", model.Arch{Open: openChameleon}) }
 
-// Tokens of Chameleon that stand for parts of pictures, which it does not write.
+// Tokens of Chameleon that stand for parts of pictures and that it never writes.
 const (
 	firstPicture = 4
 	pictures     = 8192
 )
 
-// openChameleon opens the text part of Chameleon: layer norms with biases on each query
-// and key head, in the larger model behind each half instead of before it, and logits of
-// picture tokens that nothing chooses. Source: arXiv 2405.09818.
+// openChameleon opens the text part of Chameleon. It has layer norms with biases on
+// each query and key head. In the larger model, norms follow each half instead of
+// preceding it. The logits of picture tokens are suppressed. Source: arXiv
+// 2405.09818.
 func openChameleon(f *model.File) (model.Model, error) {
 	swin := f.BoolOr("swin_norm", false)
 	m := plain{

@@ -4,8 +4,8 @@ import "godwit/engine/model"
 
 func init() { model.Register("cohere2", model.Arch{Chat: "Command R", Open: openCohere2}) }
 
-// openCohere2 opens Command R7B and A: three windowed layers, then a global
-// one without positions. Source: arXiv 2504.00698.
+// openCohere2 opens Command R7B and A: each three windowed layers are followed by a
+// global one without RoPE. Source: arXiv 2504.00698.
 func openCohere2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

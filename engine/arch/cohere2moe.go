@@ -7,8 +7,9 @@ import (
 
 func init() { model.Register("cohere2moe", model.Arch{Open: openCohere2MoE, Ahead: true}) }
 
-// openCohere2MoE opens Cohere's mixtures: Command A's parallel blocks, whose experts and
-// shared block are halved. Leading dense blocks rotate even where they have no window.
+// openCohere2MoE opens Cohere's mixtures of experts: Command A's parallel blocks,
+// in which the sum of experts and shared expert is halved. The first, dense blocks
+// use RoPE even if they have no window.
 func openCohere2MoE(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -49,7 +50,7 @@ func openCohere2MoE(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindCohereExperts binds experts and the block that works on every row.
+// bindCohereExperts binds the experts and the shared expert.
 func bindCohereExperts(f *model.File, c *model.Config, layer int) half {
 	r := readRouting(f, c, layer, graph.SigmoidGate, f.BoolOr("expert_weights_norm", false))
 	n := expertSize(f, c, layer, r)
@@ -62,7 +63,7 @@ func bindCohereExperts(f *model.File, c *model.Config, layer int) half {
 	return halved{e}
 }
 
-// halved halves the sum of experts and a shared block.
+// halved halves the sum of the experts and the shared expert.
 type halved struct{ *experts }
 
 func (a halved) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("command-r", model.Arch{Chat: "Command R", Open: openCommandR}) }
 
-// openCommandR opens Command-R and R+: parallel attention and feed-forward
-// behind one layer norm; the largest also has norms on query and key heads.
+// openCommandR opens Command-R and R+: attention and feed-forward in parallel after
+// one layer norm. The largest model also has norms on query and key heads.
 func openCommandR(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -25,7 +25,7 @@ func openCommandR(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindCohere binds the blocks; bind makes the attention of each.
+// bindCohere binds the blocks. bind returns the attention of a layer.
 func (m *decoder) bindCohere(f *model.File, h []heads, bind func(i int) *attention) {
 	c := &m.cfg
 	m.norm = layerNorm(f, "output_norm", c.Embd)
@@ -41,7 +41,7 @@ func (m *decoder) bindCohere(f *model.File, h []heads, bind func(i int) *attenti
 	}
 }
 
-// eachHead is a layer norm with other weights for each head.
+// eachHead is a layer norm with separate weights for each head.
 func eachHead(f *model.File, name string, dim, n int) norm {
 	return norm{kind: graph.Layer, w: f.Weight(name, dim, n), eps: f.Epsilon("attention.layer_norm_epsilon"), group: dim}
 }

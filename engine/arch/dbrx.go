@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("dbrx", model.Arch{Open: openDBRX}) }
 
-// openDBRX opens DBRX: layer norms without biases, bounded queries, keys and values,
-// and a mixture whose weights sum to 1.
+// openDBRX opens DBRX: layer norms without biases, bounded queries, keys and
+// values, and a mixture of experts whose weights sum to 1.
 func openDBRX(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, layerNorm: true, ownOutput: true, ffnNorm: "attn_output_norm",

@@ -7,9 +7,9 @@ import (
 
 func init() { model.Register("deci", model.Arch{Open: openDeci}) }
 
-// openDeci opens DeciLM and Nemotron's pruned Llamas: Llama in which a layer's attention
-// may be missing or one matrix, and its feed-forward block may be missing.
-// Source: arXiv 2411.19146.
+// openDeci opens DeciLM and Nemotron's pruned Llamas: Llama in which a layer's
+// attention may be missing or a single matrix, and its feed-forward block may be
+// missing. Source: arXiv 2411.19146.
 func openDeci(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -37,7 +37,7 @@ func openDeci(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// oneMatrix takes the place of a layer's attention.
+// oneMatrix replaces a layer's attention by one matrix.
 type oneMatrix struct{ w *graph.Weight }
 
 func (m *oneMatrix) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Value {

@@ -5,22 +5,22 @@ import (
 	"godwit/engine/model"
 )
 
-// decoder is the frame of most architectures: an embedding, blocks around a
+// decoder is the structure of most architectures: an embedding, blocks with a
 // residual stream, a norm and an output matrix.
 type decoder struct {
 	cfg       model.Config
 	embd      *graph.Weight
 	positions *graph.Weight // learned positions, added to the embedding; nil for none
 	embdNorm  norm          // norm after the embedding
-	scale     float32       // scale of the embedding; 0: 1
+	scale     float32       // factor of the embedding; 0 means 1
 	blocks    []block
 	norm      norm
 	output    *graph.Weight
 	bias      *graph.Weight // bias of the output
-	logits    float32       // multiplies them; 0: 1
-	softcap   float32       // bounds them; 0: none
-	residuals float32       // multiplies what a block adds; 0: 1
-	deep      int           // first blocks whose result takes a part of a picture's rows
+	logits    float32       // factor of the logits; 0 means 1
+	softcap   float32       // bound of the logits; 0 for none
+	residuals float32       // factor of what a block adds to the residual stream; 0 means 1
+	deep      int           // number of first blocks after which a part of a picture's rows is added
 }
 
 // half is one half of a block.
@@ -29,9 +29,9 @@ type half interface {
 }
 
 // block mixes along the sequence, then processes each position. The norms before
-// and after either half may be missing. A parallel block gives both halves the
-// block's input, behind ffnNorm or else mixNorm, and adds both results. Either half
-// may be missing.
+// and after each half may be missing, and so may either half. In a parallel block,
+// both halves read the block's input after ffnNorm, or after mixNorm if there is no
+// ffnNorm, and their results are added.
 type block struct {
 	mixNorm, mixPost norm
 	mix              half
@@ -39,12 +39,12 @@ type block struct {
 	ffn              half
 	parallel         bool
 	sideNorm         norm
-	side             half // reads the block's input and is added to its result; nil for none
+	side             half // reads the block's input, and its result is added to that of ffn; nil for none
 }
 
-// newDecoder reads what every decoder has and binds the embedding, which is
-// the output matrix too where the file has no other, and the output's bias, which
-// few files have.
+// newDecoder reads the hyper-parameters that every decoder has and binds the
+// embedding, the output matrix and the output's optional bias. A file without an
+// output matrix uses the embedding for it.
 func newDecoder(f *model.File) *decoder {
 	m := &decoder{cfg: f.Config()}
 	m.embd, m.output = f.TokenEmbd(&m.cfg)
@@ -52,13 +52,13 @@ func newDecoder(f *model.File) *decoder {
 	return m
 }
 
-// ownOutput binds the output matrix of an architecture that does not share it
-// with the embedding.
+// ownOutput binds the output matrix of an architecture that never shares it with
+// the embedding.
 func (m *decoder) ownOutput(f *model.File) {
 	m.output = f.Matrix("output.weight", m.cfg.Embd, m.cfg.Vocab)
 }
 
-// Config is what the engine needs to know.
+// Config returns the model's configuration for the engine.
 func (m *decoder) Config() *model.Config { return &m.cfg }
 
 // Forward records the pass.
@@ -86,8 +86,8 @@ func (m *decoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.head(g, in, x)
 }
 
-// head ends a pass: logits of the wanted rows, whose others the last block
-// has dropped, or one pooled row a sequence.
+// head ends a pass. It returns the logits of the output rows, which are the only
+// rows that the last block kept, or one pooled row per sequence.
 func (m *decoder) head(g *graph.Builder, in model.Inputs, x graph.Value) graph.Value {
 	x = m.norm.apply(g, x)
 	switch {
@@ -105,11 +105,11 @@ func (m *decoder) head(g *graph.Builder, in model.Inputs, x graph.Value) graph.V
 	return g.Softcap(y, m.softcap)
 }
 
-// pooled says whether a pass ends in one row a sequence.
+// pooled reports whether a pass ends in one row per sequence.
 func pooled(c *model.Config, in model.Inputs) bool { return in.Pool || c.Embedding }
 
 // forward computes a block. With trim, for the last block, only the output rows
-// continue after the half that looks back along the sequence.
+// continue after the half that mixes along the sequence.
 func (b *block) forward(g *graph.Builder, x graph.Value, in model.Inputs, scale float32, trim bool) (out graph.Value) {
 	if scale == 0 {
 		scale = 1

@@ -10,13 +10,13 @@ func init() {
 	model.Register("deepseek2-ocr", model.Arch{Open: openDeepSeekOCR})
 }
 
-// lead is the feed-forward half of bindLead.
+// lead returns the feed-forward half that bindLead binds.
 func lead(gating graph.Gating) func(f *model.File, c *model.Config, layer, hidden int) half {
 	return func(f *model.File, c *model.Config, layer, _ int) half { return bindLead(f, c, layer, gating) }
 }
 
-// openDeepSeek opens DeepSeek MoE 16B: Llama whose blocks, except the first, have
-// experts and a shared block. Source: arXiv 2401.06066.
+// openDeepSeek opens DeepSeek MoE 16B: Llama with experts and a shared expert in
+// all blocks except the first. Source: arXiv 2401.06066.
 func openDeepSeek(f *model.File) (model.Model, error) {
 	return plain{feed: lead(graph.Softmax)}.open(f)
 }

@@ -11,15 +11,15 @@ func init() {
 	model.Register("deepseek2", model.Arch{
 		Chat: "DeepSeek",
 		Open: openDeepSeek2, Ahead: true,
-		// Some files hold the decompression of keys and values both in one matrix and
-		// in two, for absorbed attention; one form is read.
+		// Some files hold the decompression of keys and values twice, as one matrix
+		// and as two matrices for absorbed attention. Only one form is read.
 		Unread: []string{"blk.*.attn_kv_b.weight", "blk.*.attn_k_b.weight", "blk.*.attn_v_b.weight"},
 	})
 }
 
-// openDeepSeek2 opens DeepSeek V2, V3 and R1 and models built like them
-// (Kimi K2, GLM-4.7 Flash): multi-head latent attention and a mixture of
-// experts chosen within groups. Sources: arXiv 2405.04434, 2412.19437.
+// openDeepSeek2 opens DeepSeek V2, V3 and R1 and models with the same structure
+// (Kimi K2, GLM-4.7 Flash): multi-head latent attention and a mixture of experts
+// chosen within groups. Sources: arXiv 2405.04434, 2412.19437.
 func openDeepSeek2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -27,7 +27,7 @@ func openDeepSeek2(f *model.File) (model.Model, error) {
 	s := readLatent(f, c)
 	gating := graph.Softmax
 	if (c.Layers == 47 || c.Layers == 48) && c.Vocab == 154880 {
-		gating = graph.SigmoidGate // GLM-4.7 Flash, whose files do not say
+		gating = graph.SigmoidGate // GLM-4.7 Flash, whose files do not name the gating function
 	}
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, block{
@@ -40,8 +40,9 @@ func openDeepSeek2(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// latentSizes are the sizes of latent attention: heads of plain and rotated
-// key columns and of values, compressed to rank columns that all heads share.
+// latentSizes are the sizes of latent attention: per head the columns of keys
+// without RoPE, of keys with RoPE and of values. rank is the number of compressed
+// columns that all heads share.
 type latentSizes struct {
 	heads, plain, rotated, value, rank int
 	scale                              float32
@@ -64,8 +65,8 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 		f.Fail("attention.key_length", "%d columns, %d of them rotated, over %d", keys, r.Dims, s.rank)
 		s.plain, s.rank, s.value = 1, 1, 1
 	}
-	// Files hold a tenth of what the checkpoint calls mscale_all_dim. It scales
-	// the scores, squared, instead of sine and cosine.
+	// Files store a tenth of the checkpoint's mscale_all_dim. Its square scales the
+	// scores; sine and cosine are not scaled.
 	grow := r
 	grow.MagnitudeAll *= 10
 	grow.Magnitude = 1
@@ -85,10 +86,10 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 	return s
 }
 
-// latent is multi-head latent attention. Absorbed, a key's decompression is
-// folded into the query and a value's into the output, so that the cache holds
-// the compressed row and the rotated columns, once for all heads; otherwise
-// keys and values of every head are cached.
+// latent is multi-head latent attention. In the absorbed form, the keys'
+// decompression is folded into the query and the values' into the output, so that
+// the cache holds only the compressed row and the RoPE columns, once for all heads.
+// Otherwise the cache holds the keys and values of every head.
 type latent struct {
 	latentSizes
 	layer        int
@@ -96,15 +97,15 @@ type latent struct {
 	qNorm        norm
 	compress     *graph.Weight
 	kvNorm       norm
-	keys, values *graph.Weight // absorbed: one matrix a head
-	expand, o    *graph.Weight // not absorbed: keys and values of all heads
+	keys, values *graph.Weight // for the absorbed form, one matrix per head
+	expand, o    *graph.Weight // for the other form, keys and values of all heads
 	gate         *graph.Weight // gate of the result, one value per head or per column; nil for none
-	index        *indexer      // chooses the positions that rows look at; nil for all
-	owns         bool          // the choice is made here, not in an earlier layer
+	index        *indexer      // chooses the positions that rows attend to; nil for all
+	owns         bool          // this layer makes the choice, instead of reusing an earlier layer's
 	sinks        *graph.Weight // one extra logit per head, or nil
-	window       int           // positions that a row sees; 0 for all
-	turnedNorm   norm          // norm of the shared key columns, before RoPE
-	still        bool          // nothing rotates
+	window       int           // number of positions that a row attends to; 0 for all
+	turnedNorm   norm          // norm of the shared key columns before RoPE
+	still        bool          // no RoPE
 }
 
 func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *latent {
@@ -176,7 +177,8 @@ func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph
 	return a.finish(g, x, g.Attend(q, k, g.Slice(kv, a.plain+a.value, a.plain, a.value), at))
 }
 
-// finish gates the heads' results, if the layer has a gate, and joins them.
+// finish applies the gate, if the layer has one, and concatenates the heads'
+// results.
 func (a *latent) finish(g *graph.Builder, x, y graph.Value) graph.Value {
 	if a.gate != nil {
 		y = g.Mul(y, g.Act(g.Linear(x, a.gate, nil), graph.Sigmoid))

@@ -10,16 +10,16 @@ func init() {
 	model.Register("glm-dsa", model.Arch{Open: openGLMDSA, Ahead: true})
 }
 
-// openDeepSeek32 opens DeepSeek V3.2: DeepSeek V3 whose layers look at the positions that
-// a small indexer chooses. Source: arXiv 2512.02556.
+// openDeepSeek32 opens DeepSeek V3.2: DeepSeek V3 whose layers attend to positions
+// that a small indexer chooses. Source: arXiv 2512.02556.
 func openDeepSeek32(f *model.File) (model.Model, error) { return openSparse(f, false, 1e-6) }
 
-// openGLMDSA opens GLM 5: DeepSeek V3.2's attention, where layers may share an indexer's
-// choice.
+// openGLMDSA opens GLM 5: DeepSeek V3.2's attention, in which several layers may
+// share an indexer's choice.
 func openGLMDSA(f *model.File) (model.Model, error) { return openSparse(f, true, 0) }
 
-// openSparse opens latent attention over chosen positions and a mixture; adjacent says how
-// the indexer's columns are paired.
+// openSparse opens models with latent attention over chosen positions and a mixture
+// of experts. adjacent selects how RoPE pairs the indexer's columns.
 func openSparse(f *model.File, adjacent bool, eps float32) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -44,14 +44,14 @@ func openSparse(f *model.File, adjacent bool, eps float32) (model.Model, error) 
 	return m, nil
 }
 
-// indexers are the indexers of a model. Their keys are cached as if they were further
-// layers behind those of the model.
+// indexers are the indexers of a model. Their keys are cached as further layers
+// after the model's own.
 type indexers struct {
 	heads, dim, top int
 	full            []bool
 	rope            *rotary
 	eps             float32
-	next            int // layer of the next one
+	next            int // layer number of the next indexer
 	last            *indexer
 }
 
@@ -77,23 +77,23 @@ func newIndexers(f *model.File, c *model.Config, s latentSizes, adjacent bool, e
 	return x
 }
 
-// maxChosen bounds the positions that a row of a hostile file chooses; known models choose
-// 2,048.
+// maxChosen bounds the number of positions that a hostile file can make a row
+// choose. Known models choose 2,048.
 const maxChosen = 1 << 16
 
-// layers counts the indexers' keys as layers of the model.
+// layers adds a layer for each indexer's keys.
 func (x *indexers) layers(c *model.Config) { c.Layers = x.next }
 
-// indexer chooses the positions that a layer looks at.
+// indexer chooses the positions that a layer attends to.
 type indexer struct {
 	*indexers
 	layer       int
 	q, k, score *graph.Weight
 	norm        norm
-	chosen      graph.Value // choice of the pass that is recorded
+	chosen      graph.Value // choice in the pass that is being recorded
 }
 
-// bind binds the indexer of a layer, or hands it that of an earlier layer.
+// bind binds the indexer of a layer, or returns that of an earlier layer.
 func (x *indexers) bind(f *model.File, c *model.Config, layer int, a *latent) {
 	if !x.full[layer] {
 		if x.last == nil {
@@ -118,7 +118,8 @@ func (x *indexers) bind(f *model.File, c *model.Config, layer int, a *latent) {
 	x.last, a.index, a.owns = i, i, true
 }
 
-// choose returns the positions that rows x look at, whose queries come from q.
+// choose returns the positions that the rows x attend to. q is the input of their
+// queries.
 func (i *indexer) choose(g *graph.Builder, x, q graph.Value, in model.Inputs) graph.Value {
 	rope := i.rope.at(in)
 	q = g.Rope(g.Linear(q, i.q, nil), rope)

@@ -7,25 +7,25 @@ import (
 	"godwit/engine/model"
 )
 
-// deltaNet is a layer of gated linear attention: q, k and v pass a short
-// convolution, a matrix for each value head takes the place of the cache, and
-// what it gives is normalised and gated. Source: arXiv 2412.06464.
+// deltaNet is a layer of gated linear attention. q, k and v pass through a short
+// convolution, one matrix per value head replaces the cache, and the result is
+// normalised and gated. Source: arXiv 2412.06464.
 type deltaNet struct {
 	layer         int
 	op            graph.DeltaNet
 	eps           float32
-	qkv, z        *graph.Weight // merged: z is nil and qkv holds everything, a key head at a time
-	beta, alpha   *graph.Weight // merged: alpha is nil
+	qkv, z        *graph.Weight // in the merged form z is nil and qkv holds everything, ordered by key head
+	beta, alpha   *graph.Weight // in the merged form alpha is nil
 	conv          *graph.Weight
 	dt, a         *graph.Weight
 	norm          norm
 	out           *graph.Weight
 	merged        bool
-	perKey, width int // value heads a key head; columns of q, k and v
+	perKey, width int // value heads per key head; columns of q, k and v
 }
 
-// recurrentLayers says which layers are linear attention: an array in the
-// file, or all but every n-th.
+// recurrentLayers returns which layers are linear attention: those of an array in
+// the file, or all except every n-th.
 func recurrentLayers(f *model.File, c *model.Config) []bool {
 	if v, ok := f.Bools("attention.recurrent_layers", c.Layers); ok {
 		return v
@@ -42,7 +42,7 @@ func recurrentLayers(f *model.File, c *model.Config) []bool {
 	return out
 }
 
-// bindDeltaNet binds what all variants have; the projections differ.
+// bindDeltaNet binds the weights that all variants share. Their projections differ.
 func bindDeltaNet(f *model.File, c *model.Config, layer int) *deltaNet {
 	dim, keys, values := f.Int("ssm.state_size"), f.Int("ssm.group_count"), f.Int("ssm.time_step_rank")
 	if values%keys != 0 || values > maxHeads || dim > maxHeadDim || f.Int("ssm.inner_size") != values*dim {
@@ -69,14 +69,14 @@ func bindDeltaNet(f *model.File, c *model.Config, layer int) *deltaNet {
 	return d
 }
 
-// bindProjections binds q, k and v in one matrix and the gate in another.
+// bindProjections binds one matrix for q, k and v and another for the gate.
 func (d *deltaNet) bindProjections(f *model.File, c *model.Config) {
 	d.qkv = f.Matrix(blk(d.layer, "attn_qkv.weight"), c.Embd, d.width)
 	d.z = f.Matrix(blk(d.layer, "attn_gate.weight"), c.Embd, d.op.ValueHeads*d.op.ValueDim)
 }
 
-// project computes q, k and v in one row, the gate, and for each value head
-// how much is written and how much is forgotten.
+// project computes q, k and v as one row, the gate, and for each value head the
+// write strength and the decay.
 func (d *deltaNet) project(g *graph.Builder, x graph.Value) (qkv, z, beta, alpha graph.Value) {
 	qkv = g.Linear(x, d.qkv, nil)
 	if d.merged {

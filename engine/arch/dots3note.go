@@ -7,9 +7,9 @@ import (
 
 func init() { model.Register("dots3note", model.Arch{Open: openDots3Note, Ahead: true}) }
 
-// openDots3Note opens dots3.note: latent attention with a gate on each head's result and a
-// norm on the rotated key, in windowed layers of sizes of their own, in the others to
-// chosen positions.
+// openDots3Note opens dots3.note: latent attention with a gate on each head's
+// result and a norm on the RoPE key. Windowed layers have their own sizes, and the
+// other layers attend to chosen positions.
 func openDots3Note(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -15,8 +15,8 @@ func init() {
 // Source: ERNIE 4.5 Technical Report, 2025.
 func openErnie(f *model.File) (model.Model, error) { return plain{}.open(f) }
 
-// openErnieMoE opens the mixtures of ERNIE 4.5: after the leading blocks every block,
-// or every n-th, has experts and a shared block.
+// openErnieMoE opens ERNIE 4.5's mixtures of experts. After the dense first blocks,
+// every block or every n-th block has experts and a shared expert.
 func openErnieMoE(f *model.File) (model.Model, error) {
 	leading, step := f.IntOr("leading_dense_block_count", 0), max(f.IntOr("interleave_moe_layer_step", 1), 1)
 	return plain{
@@ -36,7 +36,7 @@ func openErnieMoE(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// openPaddleOCR opens the text part of PaddleOCR-VL: ERNIE 4.5 with RoPE in sections
+// openPaddleOCR opens the text part of PaddleOCR-VL: ERNIE 4.5 with sectioned RoPE
 // over the halves of a head. Source: arXiv 2510.14528.
 func openPaddleOCR(f *model.File) (model.Model, error) {
 	return plain{rope: sections(false)}.open(f)

@@ -13,8 +13,8 @@ func openEuroBERT(f *model.File) (model.Model, error) {
 	return plain{halves: true}.open(f)
 }
 
-// openLlamaEmbed opens Llama Embed Nemotron: Llama with one pooled row per text; the file
-// says whether rows see later ones.
+// openLlamaEmbed opens Llama Embed Nemotron: Llama with one pooled row per text.
+// The file says whether attention is causal.
 func openLlamaEmbed(f *model.File) (model.Model, error) {
 	return plain{attention: func(f *model.File, c *model.Config, a *attention) {
 		a.Bidirectional = !f.BoolOr("attention.causal", true)

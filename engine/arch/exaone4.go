@@ -10,8 +10,8 @@ func init() {
 	model.Register("exaone-moe", model.Arch{Open: openEXAONEMoE, Ahead: true})
 }
 
-// openEXAONE4 opens EXAONE 4: norms after each half and on query and key heads. In the
-// 32B model three of four layers have a window, and the others no RoPE.
+// openEXAONE4 opens EXAONE 4: norms after each half and on query and key heads. In
+// the 32B model, three of four layers have a window, and the others have no RoPE.
 // Source: arXiv 2507.11407.
 func openEXAONE4(f *model.File) (model.Model, error) {
 	return plain{
@@ -30,8 +30,9 @@ func openEXAONE4(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// openEXAONEMoE opens K-EXAONE: three of four layers have a window, the others no RoPE;
-// after the leading blocks there are experts beside a shared block.
+// openEXAONEMoE opens K-EXAONE: three of four layers have a window, and the others
+// have no RoPE. After the dense first blocks, there are experts and a shared
+// expert.
 func openEXAONEMoE(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, farless: true, windows: everyNth(4, 0),

@@ -5,26 +5,26 @@ import (
 	"godwit/engine/model"
 )
 
-// experts is a mixture of feed-forward blocks: a router chooses some for each
-// row, and what they give is added by weight; a shared block, gated or not,
-// works on every row. Source: arXiv 2101.03961.
+// experts is a mixture of experts: a router chooses some feed-forward blocks for
+// each row, and their results are added with weights. A shared expert, gated or
+// not, processes every row. Source: arXiv 2101.03961.
 type experts struct {
 	router, brouter   *graph.Weight
 	routing           graph.Routing
-	gate, up, down    *graph.Weight // [cols, rows, experts]; merged: up holds both
+	gate, up, down    *graph.Weight // [cols, rows, experts]; in the merged form, up holds both gate and up
 	bgate, bup, bdown *graph.Weight // [rows, experts]
 	f                 graph.Func
 	limit             float32
-	bound             float32                                                  // bound of f(gate), and of up on both sides; 0 for none
+	bound             float32                                                  // upper bound of f(gate), and bound of up on both sides; 0 for none
 	early             bool                                                     // bounds gate itself instead of f(gate)
-	custom            func(g *graph.Builder, gate, up graph.Value) graph.Value // instead of f(gate)·up; nil for that
-	before            bool                                                     // the weights multiply what the experts are given, not what they give
+	custom            func(g *graph.Builder, gate, up graph.Value) graph.Value // replaces f(gate)·up; nil for the usual form
+	before            bool                                                     // the weights multiply the experts' inputs instead of their results
 	merged            bool
 	shared            *ffn
 	sharedGate        *graph.Weight // [embd, 1] or nil
 }
 
-// readRouting reads how a layer's experts are chosen, apart from the bias.
+// readRouting reads how a layer chooses its experts, except the choice bias.
 func readRouting(f *model.File, c *model.Config, layer int, def graph.Gating, normalise bool) graph.Routing {
 	r := graph.Routing{
 		Experts: f.Int("expert_count"), Gating: def, Normalise: normalise,
@@ -56,10 +56,10 @@ func readRouting(f *model.File, c *model.Config, layer int, def graph.Gating, no
 	return r
 }
 
-// maxExperts bounds the tables of a hostile file.
+// maxExperts bounds the tables that a hostile file can request.
 const maxExperts = 4096
 
-// expertSize is the hidden size of a layer's experts.
+// expertSize returns the hidden size of a layer's experts.
 func expertSize(f *model.File, c *model.Config, layer int, r graph.Routing) int {
 	if f.Has("expert_feed_forward_length") {
 		return f.PerLayer("expert_feed_forward_length", c.Layers, -1)[layer]
@@ -67,7 +67,7 @@ func expertSize(f *model.File, c *model.Config, layer int, r graph.Routing) int 
 	return f.PerLayer("feed_forward_length", c.Layers, -1)[layer] / r.Used
 }
 
-// newExperts binds a layer's router and the matrices that end its experts.
+// newExperts binds a layer's router and the experts' down matrices.
 func newExperts(f *model.File, c *model.Config, layer, n int, r graph.Routing, fn graph.Func) *experts {
 	return &experts{
 		router:  f.Weight(blk(layer, "ffn_gate_inp.weight"), c.Embd, r.Experts),
@@ -79,14 +79,14 @@ func newExperts(f *model.File, c *model.Config, layer, n int, r graph.Routing, f
 	}
 }
 
-// bindUp binds the matrices that begin the experts.
+// bindUp binds the experts' gate and up matrices.
 func (e *experts) bindUp(f *model.File, c *model.Config, layer, n int) {
 	e.up = f.Matrix(blk(layer, "ffn_up_exps.weight"), c.Embd, n, e.routing.Experts)
 	e.bup = f.Optional(blk(layer, "ffn_up_exps.bias"), n, e.routing.Experts)
 }
 
-// bindExperts binds a layer's router and gated experts of hidden size n; gate
-// and up may be one tensor.
+// bindExperts binds a layer's router and gated experts of hidden size n. gate and
+// up may be one tensor.
 func bindExperts(f *model.File, c *model.Config, layer, n int, r graph.Routing, fn graph.Func) *experts {
 	e := newExperts(f, c, layer, n, r, fn)
 	if merged := blk(layer, "ffn_gate_up_exps.weight"); f.HasTensor(merged) {
@@ -100,12 +100,13 @@ func bindExperts(f *model.File, c *model.Config, layer, n int, r graph.Routing, 
 	return e
 }
 
-// choiceBias binds the correction that is added for the choice only.
+// choiceBias binds the bias that affects only the choice of experts, not their
+// weights.
 func (e *experts) choiceBias(f *model.File, layer int) {
 	e.routing.Bias = f.Optional(blk(layer, "exp_probs_b.bias"), e.routing.Experts)
 }
 
-// bindShared binds the block of hidden size n that works on every row.
+// bindShared binds a shared expert of hidden size n.
 func (e *experts) bindShared(f *model.File, c *model.Config, layer, n int) {
 	e.shared = &ffn{
 		gate: f.Matrix(blk(layer, "ffn_gate_shexp.weight"), c.Embd, n),
@@ -115,7 +116,7 @@ func (e *experts) bindShared(f *model.File, c *model.Config, layer, n int) {
 	}
 }
 
-// forward routes each row and adds up what its experts give.
+// forward routes each row and adds up the experts' results.
 func (e *experts) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {
 	y := e.mix(g, x, g.Linear(x, e.router, e.brouter))
 	if e.shared == nil {
@@ -151,7 +152,7 @@ func (e *experts) mix(g *graph.Builder, x, logits graph.Value) graph.Value {
 	return g.ExpertSum(g.ExpertLinear(y, route, e.down, e.bdown), route)
 }
 
-// glu computes f(gate)·up, its factors bounded if the layer has a bound.
+// glu computes f(gate)·up, with bounded factors if the layer has a bound.
 func (e *experts) glu(g *graph.Builder, gate, up graph.Value) graph.Value {
 	if e.custom != nil {
 		return e.custom(g, gate, up)
@@ -162,8 +163,8 @@ func (e *experts) glu(g *graph.Builder, gate, up graph.Value) graph.Value {
 	return bounded(g, gate, up, e.f, e.bound, e.early)
 }
 
-// bounded computes f(gate)·up with up within ±bound and f(gate), or early gate itself,
-// at most bound.
+// bounded computes f(gate)·up with up within ±bound and f(gate) at most bound. If
+// early is set, gate itself is bounded instead of f(gate).
 func bounded(g *graph.Builder, gate, up graph.Value, f graph.Func, bound float32, early bool) graph.Value {
 	if early {
 		gate = g.Act(atMost(g, gate, bound), f)
@@ -173,8 +174,8 @@ func bounded(g *graph.Builder, gate, up graph.Value, f graph.Func, bound float32
 	return g.Mul(gate, clamp(g, up, bound))
 }
 
-// layerBound reads the bound of a layer's factors: one number or one a layer, def
-// without any.
+// layerBound reads the bound of a layer's factors. The file may have one number,
+// one per layer, or none, which gives def.
 func layerBound(f *model.File, c *model.Config, key string, layer int, def float32) float32 {
 	v := f.Floats(key, c.Layers, def)[layer]
 	if !(v > 1e-6) {

@@ -8,7 +8,8 @@ import (
 func init() { model.Register("falcon", model.Arch{Open: openFalcon}) }
 
 // openFalcon opens Falcon 7B, 40B and 180B: attention and feed-forward in parallel,
-// behind one layer norm or, in the larger models, one each. Source: arXiv 2311.16867.
+// after one shared layer norm or, in the larger models, one each. Source: arXiv
+// 2311.16867.
 func openFalcon(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, layerNorm: true, parallel: true, feed: ungated(graph.GELU),

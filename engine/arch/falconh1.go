@@ -7,7 +7,7 @@ import (
 
 func init() { model.Register("falcon-h1", model.Arch{Open: openFalconH1}) }
 
-// openFalconH1 opens Falcon H1: attention and a Mamba 2 layer side by side in every
+// openFalconH1 opens Falcon H1: attention and a Mamba 2 layer in parallel in every
 // block. Source: arXiv 2507.22448.
 func openFalconH1(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
@@ -27,7 +27,7 @@ func openFalconH1(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bareNorm is rms for a norm whose name lacks ".weight" in most files.
+// bareNorm is rms for a norm whose name lacks the suffix ".weight" in most files.
 func bareNorm(f *model.File, name string, n int) norm {
 	if !f.HasTensor(name) {
 		return rms(f, name, n)

@@ -5,17 +5,17 @@ import (
 	"godwit/engine/model"
 )
 
-// ffn is a feed-forward block, gated where it has a gate matrix, or where up
-// holds the gate in front of it (merged).
+// ffn is a feed-forward block. It is gated if it has a gate matrix, or if up holds
+// the gate before the up columns (merged).
 type ffn struct {
 	gate, up, down    *graph.Weight
 	bgate, bup, bdown *graph.Weight
 	f                 graph.Func
 	merged            bool
-	bound             float32       // bound of f(gate), and of up on both sides; 0 for none
+	bound             float32       // upper bound of f(gate), and bound of up on both sides; 0 for none
 	early             bool          // bounds gate itself instead of f(gate)
-	downNorm          norm          // before the down matrix
-	scales            *graph.Weight // before the down matrix; nil for none
+	downNorm          norm          // norm before the down matrix
+	scales            *graph.Weight // factors before the down matrix; nil for none
 }
 
 // bindFFN binds a layer's gated block of hidden size n.
@@ -45,7 +45,7 @@ func bindBiasedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) 
 	return m
 }
 
-// bindMergedFFN binds a block whose gate and up are one matrix.
+// bindMergedFFN binds a block in which gate and up are one matrix.
 func bindMergedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *ffn {
 	return &ffn{
 		up:     f.Matrix(blk(layer, "ffn_up.weight"), c.Embd, 2*n),
@@ -57,8 +57,8 @@ func bindMergedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) 
 	}
 }
 
-// bindNamedFFN binds a block without a gate whose tensors have a suffix, such as the
-// shared block of a mixture.
+// bindNamedFFN binds a block without a gate whose tensor names have a suffix, such
+// as a shared expert.
 func bindNamedFFN(f *model.File, c *model.Config, layer int, suffix string, n int, fn graph.Func) *ffn {
 	return &ffn{
 		up:   f.Matrix(blk(layer, "ffn_up_"+suffix+".weight"), c.Embd, n),

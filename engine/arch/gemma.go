@@ -9,7 +9,7 @@ import (
 
 func init() { model.Register("gemma", model.Arch{Chat: "Gemma", Open: openGemma}) }
 
-// openGemma opens Gemma 1: Llama with half-split rotary pairs, GELU and an
+// openGemma opens Gemma 1: Llama with RoPE over the halves of a head, GELU, and an
 // embedding scaled by the root of its width. Source: arXiv 2403.08295.
 func openGemma(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
@@ -32,8 +32,8 @@ func openGemma(f *model.File) (model.Model, error) {
 
 func rootOf(n int) float32 { return float32(math.Sqrt(float64(n))) }
 
-// bindGemma binds blocks with norms before and after each half. Windowed
-// layers have a rotation of their own, and 1/√scaleBy scales the scores.
+// bindGemma binds blocks with norms before and after each half. Windowed layers
+// have a RoPE of their own, and 1/√scaleBy scales the scores.
 func (m *decoder) bindGemma(f *model.File, windowed []bool, window int, near *rotary, scaleBy func(h heads) int) {
 	c := &m.cfg
 	m.scale = rootOf(c.Embd)
@@ -62,8 +62,9 @@ func (m *decoder) bindGemma(f *model.File, windowed []bool, window int, near *ro
 	}
 }
 
-// scoreWidth is the head size, or for the layer count of the 27B, whose
-// checkpoints say so nowhere else, the width of the embedding a head.
+// scoreWidth returns the width whose root divides the scores. It is the head size,
+// except in the 27B model, where it is the embedding width per head. Only the layer
+// count identifies that model.
 func scoreWidth(c *model.Config, layers27B int) func(h heads) int {
 	return func(h heads) int {
 		if c.Layers == layers27B && h.q > 0 {

@@ -4,8 +4,8 @@ import "godwit/engine/model"
 
 func init() { model.Register("gemma2", model.Arch{Chat: "Gemma", Open: openGemma2}) }
 
-// openGemma2 opens Gemma 2: every other layer has a window, and scores and
-// logits are bounded by a hyperbolic tangent. Source: arXiv 2408.00118.
+// openGemma2 opens Gemma 2: every other layer has a window, and tanh bounds the
+// scores and logits. Source: arXiv 2408.00118.
 func openGemma2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -6,9 +6,8 @@ func init() {
 	model.Register("gemma3", model.Arch{Chat: "Gemma", Open: openGemma3, Required: []string{"*_norm*"}})
 }
 
-// openGemma3 opens Gemma 3: five windowed layers with a rotary base of their
-// own before each global one, and norms on each query and key head.
-// Source: arXiv 2503.19786.
+// openGemma3 opens Gemma 3: five windowed layers with their own RoPE base before
+// each global one, and norms on each query and key head. Source: arXiv 2503.19786.
 func openGemma3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -15,19 +15,19 @@ func init() {
 	})
 }
 
-// Constants of Gemma 3n, which its files do not hold.
+// Constants of Gemma 3n, which its files do not contain.
 const (
-	streams3n = 4         // streams beside each other; the first goes through the blocks
-	own3n     = 256       // width of a layer's own embedding
-	laurel3n  = 64        // rank of the shortcut beside attention
-	cached3n  = 20        // layers with keys and values of their own
-	sparse3n  = 10        // layers whose gate keeps about a twentieth of its values
-	sparsity  = 1.6448536 // deviations from the mean that such a gate keeps: the 95th percentile
+	streams3n = 4         // parallel residual streams, of which the first passes through the blocks
+	own3n     = 256       // width of a per-layer embedding
+	laurel3n  = 64        // rank of the low-rank branch parallel to attention
+	cached3n  = 20        // number of layers with keys and values of their own
+	sparse3n  = 10        // number of layers whose gate keeps about a twentieth of its values
+	sparsity  = 1.6448536 // threshold of such a gate in standard deviations above the mean: the 95th percentile
 )
 
-// gemma3n carries four streams. A block predicts all of them from each other, works on the
-// first, and corrects the others by what came of it. Sources: arXiv 2301.13310 (AltUp),
-// 2411.07501 (LAuReL).
+// gemma3n has four residual streams. Each block predicts all of them from each
+// other, computes the first, and corrects the others by the difference. Sources:
+// arXiv 2301.13310 (AltUp), 2411.07501 (LAuReL).
 type gemma3n struct {
 	decoder
 	ownEmbd, project *graph.Weight
@@ -45,8 +45,9 @@ type gemma3nLayer struct {
 	ownPost                         norm
 }
 
-// openGemma3n opens Gemma 3n: four streams, an embedding for each layer, gates that keep
-// few values in the first layers, and last layers that read the cache of earlier ones.
+// openGemma3n opens Gemma 3n: four residual streams, a per-layer embedding, gates
+// that keep few values in the first layers, and last layers that read the cache of
+// earlier ones.
 func openGemma3n(f *model.File) (model.Model, error) {
 	m := &gemma3n{decoder: *newDecoder(f)}
 	c := &m.cfg
@@ -105,12 +106,13 @@ func bindGemma3nLayer(f *model.File, c *model.Config, i int) gemma3nLayer {
 	}
 }
 
-// length is the length of each row.
+// length computes the length of each row.
 func length(g *graph.Builder, x graph.Value) graph.Value {
 	return headSums(g, g.Mul(x, g.Norm(x, graph.L2, nil, nil, 1e-20, 0)), 1)
 }
 
-// like gives each stream of x, side by side, the length of another row.
+// like scales each stream of x, which are side by side, to the length of another
+// row.
 func (m *gemma3n) like(g *graph.Builder, x, other graph.Value) graph.Value {
 	x = g.Norm(x, graph.L2, nil, nil, 1e-20, m.cfg.Embd)
 	return g.Mul(x, length(g, other))
@@ -148,7 +150,7 @@ func (m *gemma3n) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.head(g, in, g.Scale(sum, 1.0/streams3n))
 }
 
-// block runs block i; own is its own embedding.
+// block computes block i. own is the block's per-layer embedding.
 func (m *gemma3n) block(g *graph.Builder, x [streams3n]graph.Value, i int, own graph.Value, in model.Inputs) (out [streams3n]graph.Value) {
 	b, l := &m.blocks[i], &m.layers[i]
 	minus := func(a, b graph.Value) graph.Value { return g.Add(a, g.Scale(b, -1)) }
@@ -179,14 +181,14 @@ func (m *gemma3n) block(g *graph.Builder, x [streams3n]graph.Value, i int, own g
 	return out
 }
 
-// modalities is how much each stream counts.
+// modalities computes the weight of each stream.
 func (l *gemma3nLayer) modalities(g *graph.Builder, x graph.Value, n int) graph.Value {
 	x = g.Scale(l.routerNorm.apply(g, x), 1/float32(n))
 	return g.Act(g.Linear(x, l.router, nil), graph.Tanh)
 }
 
-// sparseFeed is a gated block; sparse, its gate is what lies more than sparsity deviations
-// over the mean.
+// sparseFeed is a gated feed-forward block. If sparse is set, the gate keeps only
+// the amount by which its values exceed the mean by more than sparsity deviations.
 func sparseFeed(g *graph.Builder, m *ffn, x graph.Value, sparse bool) graph.Value {
 	gate, up := g.Linear(x, m.gate, nil), g.Linear(x, m.up, nil)
 	if n := g.Width(gate); sparse && n > 1 {

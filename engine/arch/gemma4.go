@@ -11,36 +11,36 @@ func init() {
 	model.Register("gemma4", model.Arch{
 		Open:     openGemma4,
 		Required: []string{"*_norm*", "rope_freqs*"},
-		// Of layers that read an earlier layer's cache; all others bind theirs.
+		// tensors of layers that read an earlier layer's cache
 		Unread: []string{"blk.*.attn_k.weight", "blk.*.attn_v.weight", "blk.*.attn_k_norm.weight"},
 	})
 }
 
-// gemma4 has larger heads in global layers than in windowed ones, norms on
-// query, key and value heads, and a factor at the end of each block. Some
-// sizes add an embedding for each layer, let the last layers read the cache of
-// earlier ones, or set a mixture of experts beside the feed-forward block.
+// gemma4 has larger heads in global layers than in windowed ones, norms on query,
+// key and value heads, and a factor at the end of each block. Some sizes add a
+// per-layer embedding, let the last layers read the cache of earlier ones, or run a
+// mixture of experts in parallel to the feed-forward block.
 type gemma4 struct {
 	decoder
-	perLayer         int // width of a layer's own embedding, 0: none
+	perLayer         int // width of a per-layer embedding; 0 for none
 	ownEmbd, project *graph.Weight
 	ownNorm          norm
 	layers           []gemma4Layer
 }
 
-// gemma4Layer is what a block has besides the frame's.
+// gemma4Layer holds what a block has in addition to the decoder's.
 type gemma4Layer struct {
 	outScale    *graph.Weight
 	gate, back  *graph.Weight // matrices of the per-layer embedding
 	ownPost     norm
-	experts     *experts // nil: none
+	experts     *experts // nil for none
 	routerScale *graph.Weight
 	densePost   norm
 	expertNorm  norm
 	expertPost  norm
 }
 
-// openGemma4 opens Gemma 4: see gemma4.
+// openGemma4 opens Gemma 4; see gemma4.
 func openGemma4(f *model.File) (model.Model, error) {
 	m := &gemma4{decoder: *newDecoder(f), perLayer: f.IntOr("embedding_length_per_layer_input", 0)}
 	c := &m.cfg
@@ -72,8 +72,8 @@ func openGemma4(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindAttention binds the attention of all blocks. The last ones read the
-// cache of the last windowed or global layer before them.
+// bindAttention binds the attention of all blocks. The last blocks read the cache
+// of the last windowed or global layer before them.
 func (m *gemma4) bindAttention(f *model.File, windowed []bool) {
 	c := &m.cfg
 	h := readHeads(f, c, windowed)
@@ -103,15 +103,15 @@ func (m *gemma4) bindAttention(f *model.File, windowed []bool) {
 	}
 }
 
-// gemma4Rope is the rotation of windowed layers, or of global ones, whose
-// factors leave most pairs nearly still.
+// gemma4Rope returns the rotation of windowed layers, or of global ones, whose
+// frequency factors hardly rotate most pairs.
 func gemma4Rope(f *model.File, headDim int, near bool) *rotary {
 	r := f.Rope(headDim)
 	if near {
 		r = r.Plain(f.FloatOr("rope.freq_base_swa", 10000))
 		r.Dims = f.IntOr("rope.dimension_count_swa", r.Dims)
 	} else if r.Factors = factors(f, "rope_freqs.weight", r.Dims/2); r.Factors == nil {
-		f.Weight("rope_freqs.weight", r.Dims/2) // names it as missing
+		f.Weight("rope_freqs.weight", r.Dims/2) // reports the tensor as missing
 	}
 	if r.Dims > headDim || r.Dims%2 != 0 || r.Dims == 0 {
 		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
@@ -172,21 +172,21 @@ func (m *gemma4) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.head(g, in, x)
 }
 
-// feed is the feed-forward half of block i, experts included.
+// feed computes the feed-forward half of block i, including experts.
 func (m *gemma4) feed(g *graph.Builder, x graph.Value, i int, in model.Inputs) graph.Value {
 	b, l := &m.blocks[i], &m.layers[i]
 	y := b.ffn.forward(g, b.ffnNorm.apply(g, x), in)
 	if l.experts == nil {
 		return y
 	}
-	// The router sees the residual stream itself, with a norm of its own.
+	// The router reads the residual stream with a norm of its own.
 	r := g.Norm(x, graph.RMS, l.routerScale, nil, b.ffnNorm.eps, 0)
 	logits := g.Linear(g.Scale(r, 1/rootOf(m.cfg.Embd)), l.experts.router, l.experts.brouter)
 	e := l.experts.mix(g, l.expertNorm.apply(g, x), logits)
 	return g.Add(l.densePost.apply(g, y), l.expertPost.apply(g, e))
 }
 
-// finish adds what the layer's own embedding gives and scales the result.
+// finish adds the result of the per-layer embedding and scales the block's result.
 func (l *gemma4Layer) finish(g *graph.Builder, x, own graph.Value) graph.Value {
 	if own != graph.None {
 		y := g.Linear(g.Glu(g.Linear(x, l.gate, nil), own, graph.GELU, 0), l.back, nil)

@@ -7,14 +7,16 @@ import (
 
 func init() { model.Register("gemma-embedding", model.Arch{Open: openGemmaEmbedding, Encoder: true}) }
 
-// gemmaEmbedding may pass the pooled row through dense layers.
+// gemmaEmbedding is Gemma 3 as an embedding model. It may pass the pooled row
+// through dense layers.
 type gemmaEmbedding struct {
 	decoder
 	dense []*graph.Weight
 }
 
-// openGemmaEmbedding opens EmbeddingGemma: Gemma 3 whose rows see each other, windows to
-// both sides, and two dense layers behind the pooling. Source: arXiv 2509.20354.
+// openGemmaEmbedding opens EmbeddingGemma: Gemma 3 without causal masking, with
+// windows to both sides and two dense layers after the pooling. Source: arXiv
+// 2509.20354.
 func openGemmaEmbedding(f *model.File) (model.Model, error) {
 	m := &gemmaEmbedding{decoder: *newDecoder(f)}
 	c := &m.cfg
@@ -38,7 +40,8 @@ func openGemmaEmbedding(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// Forward records the pass. Hidden rows go through the dense layers too.
+// Forward records the pass. Rows of hidden states also pass through the dense
+// layers.
 func (m *gemmaEmbedding) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := m.decoder.Forward(g, in)
 	for _, w := range m.dense {

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("glm4", model.Arch{Chat: "GLM 4", Open: openGLM4}) }
 
-// openGLM4 opens GLM-4-0414: norms before and after each half of a block, gate
-// and up in one matrix, half of each head rotated.
+// openGLM4 opens GLM-4-0414: norms before and after each half of a block, gate and
+// up in one matrix, and RoPE on half of each head.
 func openGLM4(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindGLM(f, func(i int, b *block) {
@@ -18,7 +18,7 @@ func openGLM4(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindGLM binds the blocks; rest adds what only some have.
+// bindGLM binds the blocks. rest binds what only some models have.
 func (m *decoder) bindGLM(f *model.File, rest func(i int, b *block)) {
 	c := &m.cfg
 	m.norm = rms(f, "output_norm", c.Embd)
@@ -37,7 +37,7 @@ func (m *decoder) bindGLM(f *model.File, rest func(i int, b *block)) {
 	}
 }
 
-// sectionedRope is the rotation of GLM: files of its vision models, which have
+// sectionedRope returns GLM's rotation. Files of its vision models, which have
 // sections, pair the halves of a head.
 func sectionedRope(f *model.File, headDim int, adjacent bool) *rotary {
 	sections := f.Sections()

@@ -7,9 +7,8 @@ import (
 
 func init() { model.Register("glm4moe", model.Arch{Chat: "GLM 4", Open: openGLM4MoE, Ahead: true}) }
 
-// openGLM4MoE opens GLM-4.5 to 4.7: leading blocks are dense, the others a
-// mixture chosen by sigmoid plus a bias, beside a shared block.
-// Source: arXiv 2508.06471.
+// openGLM4MoE opens GLM-4.5 to 4.7: dense first blocks, then a mixture of experts
+// chosen by sigmoid plus a bias, with a shared expert. Source: arXiv 2508.06471.
 func openGLM4MoE(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -31,8 +30,8 @@ func openGLM4MoE(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindLead binds the feed-forward half of models whose leading blocks are
-// dense and whose shared block is as large as some number of experts.
+// bindLead binds the feed-forward half of models with dense first blocks and a
+// shared expert as large as a number of experts.
 func bindLead(f *model.File, c *model.Config, layer int, def graph.Gating) half {
 	if layer < f.IntOr("leading_dense_block_count", 0) {
 		return bindFFN(f, c, layer, f.PerLayer("feed_forward_length", c.Layers, -1)[layer], graph.SiLU)

@@ -10,9 +10,9 @@ func init() {
 	model.Register("starcoder", model.Arch{Open: openStarCoder})
 }
 
-// openGPT2 opens GPT-2: learned positions, layer norms, biases everywhere and a
-// GELU without a gate.
-// Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
+// openGPT2 opens GPT-2: position embeddings, layer norms, biases everywhere and a
+// GELU without a gate. Source: Radford et al., "Language Models are Unsupervised
+// Multitask Learners", 2019.
 func openGPT2(f *model.File) (model.Model, error) {
 	m := plain{noRope: true, biased: true, feed: biasedUngated(graph.GELU)}.bind(f)
 	m.bindPositions(f)

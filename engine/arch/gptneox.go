@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("gptneox", model.Arch{Open: openGPTNeoX}) }
 
-// openGPTNeoX opens GPT-NeoX, Pythia and Dolly 2: layer norms, biases everywhere and
-// part of each head rotated. Attention and feed-forward run in parallel behind a
+// openGPTNeoX opens GPT-NeoX, Pythia and Dolly 2: layer norms, biases everywhere
+// and RoPE on part of each head. Attention and feed-forward run in parallel after a
 // norm each, unless the file says otherwise. Source: arXiv 2204.06745.
 func openGPTNeoX(f *model.File) (model.Model, error) {
 	parallel := f.BoolOr("use_parallel_residual", true)

@@ -9,9 +9,9 @@ func init() {
 	model.Register("gpt-oss", model.Arch{Chat: "gpt-oss", Open: openGPTOSS, Required: []string{"output.*", "*exps.bias", "*gate_inp.bias", "*attn_output.bias"}})
 }
 
-// openGPTOSS opens gpt-oss: every other layer has a window, each head can look
-// at a sink instead of a token, and experts have biases and a clamped gate.
-// Source: arXiv 2508.10925.
+// openGPTOSS opens gpt-oss: every other layer has a window, each head has an
+// attention sink, and experts have biases and a clamped gate. Source: arXiv
+// 2508.10925.
 func openGPTOSS(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.ownOutput(f)

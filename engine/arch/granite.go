@@ -7,17 +7,17 @@ func init() {
 	model.Register("granitemoe", model.Arch{Chat: "Granite", Open: openGranite})
 }
 
-// openGranite opens Granite 3 and its mixtures: Llama with constants on the
-// embedding, the residual stream, the attention scores and the logits.
+// openGranite opens Granite 3, dense or with experts: Llama with constant factors
+// on the embedding, the residual stream, the attention scores and the logits.
 func openGranite(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindLlama(f, true)
-	f.Float("logit_scale") // names it if it is missing
+	f.Float("logit_scale") // reports the value as missing
 	m.bindGranite(f)
 	return m, nil
 }
 
-// bindGranite reads the constants and whether there is a rotation at all.
+// bindGranite reads the constant factors and whether the model uses RoPE.
 func (m *decoder) bindGranite(f *model.File) {
 	m.scale = f.Factor("embedding_scale", 0)
 	m.residuals = f.Factor("residual_scale", 0)

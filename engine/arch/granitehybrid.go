@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("granitehybrid", model.Arch{Open: openGraniteHybrid}) }
 
-// openGraniteHybrid opens Granite 4: Granite whose layers are Mamba-2 except for
-// a few of attention, mostly without positions.
+// openGraniteHybrid opens Granite 4: Granite whose layers are Mamba 2 except for a
+// few attention layers, mostly without RoPE.
 func openGraniteHybrid(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -33,8 +33,8 @@ func openGraniteHybrid(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// mamba2 is a state space layer: a delta net that never looks at what its
-// state holds already. Source: arXiv 2405.21060.
+// mamba2 is a state space layer: a delta net that writes without subtracting what
+// its state already holds. Source: arXiv 2405.21060.
 type mamba2 struct {
 	layer           int
 	op              graph.DeltaNet
@@ -44,11 +44,11 @@ type mamba2 struct {
 	out             *graph.Weight
 }
 
-// maxInner bounds the vectors that each layer of a hostile file is given; known
+// maxInner bounds the vectors that a hostile file can request per layer. Known
 // models have up to 16,384.
 const maxInner = 1 << 17
 
-// bindMamba2 binds a layer, with a norm of its result if normed.
+// bindMamba2 binds a layer. If normed is set, its result has a norm.
 func bindMamba2(f *model.File, c *model.Config, layer int, normed bool) *mamba2 {
 	inner, state, heads, groups := f.Int("ssm.inner_size"), f.Int("ssm.state_size"), f.Int("ssm.time_step_rank"), f.Int("ssm.group_count")
 	if inner%heads != 0 || heads%groups != 0 || heads > maxHeads || state > maxHeadDim || inner > maxInner {

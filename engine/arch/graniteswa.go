@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("granite_swa", model.Arch{Open: openGraniteSWA}) }
 
-// openGraniteSWA opens Granite with windows: a list says which layers have a window and
-// another which rotate; every head has a sink.
+// openGraniteSWA opens Granite with sliding windows: one list says which layers
+// have a window and another which use RoPE. Every head has an attention sink.
 func openGraniteSWA(f *model.File) (model.Model, error) {
 	rotates, given := []bool(nil), false
 	m := plain{

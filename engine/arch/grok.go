@@ -9,8 +9,8 @@ import (
 
 func init() { model.Register("grok", model.Arch{Open: openGrok}) }
 
-// openGrok opens Grok 1 and 2: bounded scores and logits, norms before and after each
-// half, and a mixture that Grok 2 averages with a dense block.
+// openGrok opens Grok 1 and 2: bounded scores and logits, norms before and after
+// each half, and a mixture of experts, which Grok 2 averages with a dense block.
 func openGrok(f *model.File) (model.Model, error) {
 	m := plain{
 		halves: true,
@@ -44,7 +44,7 @@ func openGrok(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// averaged is the sum of two halves over √2.
+// averaged adds the results of two halves and divides by √2.
 type averaged [2]half
 
 func (a averaged) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {

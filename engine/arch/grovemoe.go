@@ -7,8 +7,9 @@ import (
 
 func init() { model.Register("grovemoe", model.Arch{Open: openGroveMoE}) }
 
-// openGroveMoE opens GroveMoE: Qwen 3's mixture in which groups of experts share a small
-// one that works on what the experts give. Source: arXiv 2508.07785.
+// openGroveMoE opens GroveMoE: Qwen 3's mixture of experts, in which each group of
+// experts shares a small expert that processes the experts' results. Source: arXiv
+// 2508.07785.
 func openGroveMoE(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, attention: headNorms,
@@ -35,7 +36,7 @@ func openGroveMoE(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// grove is a mixture and the small experts that its groups share.
+// grove is a mixture of experts with the small experts that its groups share.
 type grove struct {
 	*experts
 	small *experts

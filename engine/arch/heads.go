@@ -5,14 +5,14 @@ import (
 	"godwit/engine/model"
 )
 
-// heads are the sizes of one layer's attention.
+// heads are the head counts and sizes of one layer's attention.
 type heads struct {
-	q, kv      int // counts; kv 0: the layer has no attention
+	q, kv      int // head counts; if kv is 0, the layer has no attention
 	dimK, dimV int
 }
 
-// readHeads reads the sizes of every layer. Windowed layers may have heads of
-// another size.
+// readHeads reads the head counts and sizes of every layer. Windowed layers may
+// have heads of another size.
 func readHeads(f *model.File, c *model.Config, windowed []bool) []heads {
 	q := f.PerLayer("attention.head_count", c.Layers, -1)
 	kv := q
@@ -45,14 +45,15 @@ func readHeads(f *model.File, c *model.Config, windowed []bool) []heads {
 	return out
 }
 
-// What a file can make a head table of.
+// Limits of the head sizes in a file.
 const (
 	maxHeads   = 4096
 	maxHeadDim = 1 << 14
 )
 
-// windowPattern says which layers are windowed: an array in the file, or all
-// but every n-th. No window at all if the file's is 0, def without one.
+// windowPattern returns which layers are windowed: those of an array in the file,
+// or all except every n-th. If the file's window size is 0, no layer is windowed.
+// If the file has no window size, it is def.
 func windowPattern(f *model.File, c *model.Config, n, def int) (windowed []bool, window int) {
 	window = f.IntOr("attention.sliding_window", def)
 	windowed = make([]bool, c.Layers)
@@ -69,17 +70,17 @@ func windowPattern(f *model.File, c *model.Config, n, def int) (windowed []bool,
 	return windowed, window
 }
 
-// rotary is a rotation, with other frequencies for contexts of more than
-// limit tokens if it has any.
+// rotary is a rotation. It may have a second set of frequencies for contexts longer
+// than limit tokens.
 type rotary struct {
 	graph.Rope
 	base  float32 // base of the frequencies
 	long  []float32
 	limit int
-	axes  []uint8 // coordinates of the pairs, where pictures have any
+	axes  []uint8 // coordinate axis of each pair, if picture tokens have coordinates
 }
 
-// at is the rotation of a pass.
+// at returns the rotation for a pass.
 func (r *rotary) at(in model.Inputs) graph.Rope {
 	op := r.Rope
 	if r.long != nil && in.Context > r.limit {
@@ -91,7 +92,7 @@ func (r *rotary) at(in model.Inputs) graph.Rope {
 	return op
 }
 
-// newRope turns hyper-parameters into the op for heads of that size.
+// newRope converts hyper-parameters to the RoPE op for heads of the given size.
 func newRope(f *model.File, r model.Rope, headDim int, adjacent bool) *rotary {
 	if r.Dims > headDim {
 		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
@@ -100,9 +101,9 @@ func newRope(f *model.File, r model.Rope, headDim int, adjacent bool) *rotary {
 	return &rotary{Rope: graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, base: r.Base, axes: r.Axes}
 }
 
-// bindRope reads the rotation of heads of that size and the tensors that
-// change its frequencies: one set of factors, or one up to the trained length
-// and another beyond.
+// bindRope reads the rotation of heads of the given size and the tensors that
+// change its frequencies. There may be one set of factors, or one up to the trained
+// length and another beyond it.
 func bindRope(f *model.File, headDim int, adjacent bool) *rotary {
 	r := f.Rope(headDim)
 	r.Factors = factors(f, "rope_freqs.weight", r.Dims/2)
@@ -119,7 +120,7 @@ func bindRope(f *model.File, headDim int, adjacent bool) *rotary {
 	return op
 }
 
-// factors reads divisors of frequencies, nil if the file has none.
+// factors reads divisors of frequencies, or nil if the file has none.
 func factors(f *model.File, name string, n int) []float32 {
 	v := f.Values(name, n)
 	for i, x := range v {

@@ -7,16 +7,17 @@ import (
 
 func init() { model.Register("hrm_text", model.Arch{Open: openHRMText}) }
 
-// hrm is two stacks of blocks. The low one runs several times for each run of the high
-// one; every run keeps keys and values of its own.
+// hrm is two stacks of blocks. The low stack runs several times for each run of the
+// high stack, and every run caches its own keys and values.
 type hrm struct {
 	decoder
-	each, high, low int // blocks of a stack, runs of the high one, runs of the low one before each
+	each, high, low int // blocks per stack, runs of the high stack, runs of the low stack before each of them
 	start           *graph.Weight
 }
 
-// openHRMText opens HRM-Text: a low and a high stack that run in cycles over each other's
-// sums; norms have no weights, and a gate scales attention's result.
+// openHRMText opens HRM-Text: a low and a high stack that run in cycles, each on
+// the sum of both results. Its norms have no weights, and a gate scales attention's
+// result.
 func openHRMText(f *model.File) (model.Model, error) {
 	bare := norm{kind: graph.RMS, eps: max(f.Epsilon("attention.layer_norm_rms_epsilon"), 1e-12)}
 	m := &hrm{each: f.Int("hrm.layers_per_stack"), high: f.Int("hrm.h_cycles"), low: f.Int("hrm.l_cycles")}

@@ -13,7 +13,8 @@ func init() {
 	model.Register("hunyuan_vl", model.Arch{Open: openHunyuanVL})
 }
 
-// normsLast is an attention change: norms on each query and key head after RoPE.
+// normsLast changes a layer's attention: it has norms on each query and key head
+// after RoPE.
 func normsLast(f *model.File, _ *model.Config, a *attention) {
 	a.headNorms(f)
 	a.normsLast = true
@@ -24,8 +25,8 @@ func openHunyuan(f *model.File) (model.Model, error) {
 	return plain{halves: true, attention: normsLast}.open(f)
 }
 
-// openHunyuanMoE opens Hunyuan A13B: Hunyuan's dense model with experts and a shared
-// block.
+// openHunyuanMoE opens Hunyuan A13B: Hunyuan's dense model with experts and a
+// shared expert.
 func openHunyuanMoE(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, attention: normsLast,
@@ -37,8 +38,8 @@ func openHunyuanMoE(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// openHunyuanVL opens the text part of HunyuanOCR: Hunyuan's dense model with RoPE in
-// sections, whose base grows with rope.scaling.alpha.
+// openHunyuanVL opens the text part of HunyuanOCR: Hunyuan's dense model with
+// sectioned RoPE, whose base grows with rope.scaling.alpha.
 func openHunyuanVL(f *model.File) (model.Model, error) {
 	return plain{
 		attention: normsLast,

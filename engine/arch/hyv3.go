@@ -7,14 +7,14 @@ import (
 
 func init() { model.Register("hy_v3", model.Arch{Open: openHYV3, Ahead: true}) }
 
-// openHYV3 opens Hunyuan 3: norms on query and key heads, dense blocks and blocks with
-// experts beside a shared block. A block with a router has experts.
+// openHYV3 opens Hunyuan 3: norms on query and key heads, dense blocks, and blocks
+// with experts and a shared expert. A block has experts if it has a router.
 func openHYV3(f *model.File) (model.Model, error) {
 	return plain{halves: true, attention: headNorms, feed: bindRoutedFeed}.open(f)
 }
 
-// bindRoutedFeed binds experts and a shared block where a layer has a router, else a
-// gated block. The correction of the choice may lack its suffix.
+// bindRoutedFeed binds experts and a shared expert if a layer has a router, else a
+// gated block. The choice bias may lack its name suffix.
 func bindRoutedFeed(f *model.File, c *model.Config, layer, hidden int) half {
 	if !f.HasTensor(blk(layer, "ffn_gate_inp.weight")) {
 		return bindFFN(f, c, layer, hidden, graph.SiLU)

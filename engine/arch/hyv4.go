@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("hy_v4", model.Arch{Open: openHYV4, Ahead: true}) }
 
-// hyV4 carries several streams. Each half of a block reads a weighted sum of them and adds
-// what it gives to each, again weighted.
+// hyV4 has several residual streams. Each half of a block reads a weighted sum of
+// them and adds its result to each stream with another weight.
 type hyV4 struct {
 	decoder
 	streams        int
@@ -17,14 +17,16 @@ type hyV4 struct {
 	last           hyper
 }
 
-// hyper are the weights of a half: fn makes them of the streams' norm.
+// hyper computes the stream weights of a half from the streams' norm. fn is the
+// matrix.
 type hyper struct{ fn, base, scale *graph.Weight }
 
-// maxStreams bounds the streams of a hostile file; known models have 4.
+// maxStreams bounds the number of streams in a hostile file. Known models have 4.
 const maxStreams = 64
 
-// openHYV4 opens Hunyuan 4: streams beside each other, gated latent attention with sinks,
-// to chosen positions in some models, and bounded experts. Source: arXiv 2409.19606.
+// openHYV4 opens Hunyuan 4: parallel residual streams, gated latent attention with
+// sinks, which in some models attends to chosen positions, and bounded experts.
+// Source: arXiv 2409.19606.
 func openHYV4(f *model.File) (model.Model, error) {
 	m := &hyV4{decoder: *newDecoder(f), streams: f.Int("hyper_connection.count")}
 	m.ownOutput(f)
@@ -69,13 +71,13 @@ func openHYV4(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindHyper binds a half's n weights; the scale of each of parts groups of them is spread
-// over the group.
+// bindHyper binds the n weights of a half. They form groups of size n/parts, and
+// each group has one scale.
 func bindHyper(f *model.File, name string, width, n, parts int) hyper {
 	h := hyper{fn: f.Matrix(name+"_fn.weight", width, n), base: f.Weight(name+"_base.weight", n)}
 	v := f.Values(name+"_scale.weight", parts)
 	if v == nil {
-		f.Weight(name+"_scale.weight", parts) // names it as missing
+		f.Weight(name+"_scale.weight", parts) // reports the tensor as missing
 		v = make([]float32, parts)
 	}
 	var each []float32
@@ -86,13 +88,13 @@ func bindHyper(f *model.File, name string, width, n, parts int) hyper {
 	return h
 }
 
-// weights computes the weights of a half: sigmoid(scale·fn·norm(x) + base).
+// weights computes the stream weights of a half: sigmoid(scale·fn·norm(x) + base).
 func (m *hyV4) weights(g *graph.Builder, x graph.Value, h hyper) graph.Value {
 	y := g.Linear(g.Norm(x, graph.RMS, nil, nil, m.norm.eps, 0), h.fn, nil)
 	return g.Act(g.Affine(y, h.scale, h.base), graph.Sigmoid)
 }
 
-// sum adds up the streams, each times its weight.
+// sum returns the weighted sum of the streams.
 func (m *hyV4) sum(g *graph.Builder, x, w graph.Value) graph.Value {
 	x = g.Mul(x, shifted(g, w, m.eps))
 	y := g.Slice(x, 0, 0, m.cfg.Embd)
@@ -102,7 +104,7 @@ func (m *hyV4) sum(g *graph.Builder, x, w graph.Value) graph.Value {
 	return y
 }
 
-// half runs one half of a block on the streams.
+// half computes one half of a block on the streams.
 func (m *hyV4) half(g *graph.Builder, x graph.Value, h hyper, run func(y graph.Value) graph.Value) graph.Value {
 	w := m.weights(g, x, h)
 	y := run(m.sum(g, x, g.Slice(w, 0, 0, m.streams)))

@@ -7,9 +7,9 @@ func init() {
 	model.Register("xverse", model.Arch{Open: openXVERSE})
 }
 
-// openInternLM2 opens InternLM 2 and 3: Llama under names of its own.
+// openInternLM2 opens InternLM 2 and 3: Llama under another architecture name.
 // Source: arXiv 2403.17297.
 func openInternLM2(f *model.File) (model.Model, error) { return plain{ownOutput: true}.open(f) }
 
-// openXVERSE opens XVERSE: Llama under names of its own.
+// openXVERSE opens XVERSE: Llama under another architecture name.
 func openXVERSE(f *model.File) (model.Model, error) { return plain{ownOutput: true}.open(f) }

@@ -9,9 +9,9 @@ func init() {
 	model.Register("jina-bert-v2", model.Arch{Open: openJinaBERTv2, Unread: classifier, Encoder: true, Ranks: true})
 }
 
-// openJinaBERTv2 opens Jina Embeddings 2: BERT with a slope for each head instead of
-// positions and a GELU gate; the code model has norms of queries and keys and a second
-// norm behind attention. Source: arXiv 2310.19923.
+// openJinaBERTv2 opens Jina Embeddings 2: BERT with ALiBi instead of position
+// embeddings and a GELU gate. The code model also has norms of queries and keys and
+// a second norm after attention. Source: arXiv 2310.19923.
 func openJinaBERTv2(f *model.File) (model.Model, error) {
 	m := newBERT(f)
 	c := &m.cfg

@@ -5,23 +5,23 @@ import (
 	"godwit/engine/model"
 )
 
-// kda is Kimi's delta attention: the gated delta rule with a decay for each column of a
-// key. Source: arXiv 2510.26692.
+// kda is Kimi delta attention: the gated delta rule with a decay for each key
+// column. Source: arXiv 2510.26692.
 type kda struct {
 	layer, heads, dim int
 	eps               float32
 	q, k, v           *graph.Weight
 	conv              [3]*graph.Weight // convolutions of q, k and v
-	forget, forget2   *graph.Weight    // the second is nil where the first has full rank
+	forget, forget2   *graph.Weight    // two low-rank factors; forget2 is nil if forget has full rank
 	gate, gate2       *graph.Weight
 	beta, a, dt       *graph.Weight
-	bound             float32 // the logarithm of the least decay; 0 for none
-	sign              float32 // with a bound, of a: -1 where files hold it as a negative number
+	bound             float32 // logarithm of the smallest decay; 0 for none
+	sign              float32 // with a bound, sign of a: -1 if files store it negated
 	norm              norm
 	out               *graph.Weight
 }
 
-// bindKDA binds a layer; bound is the logarithm of its least decay, or 0.
+// bindKDA binds a layer. bound is the logarithm of its smallest decay, or 0.
 func bindKDA(f *model.File, c *model.Config, layer, heads int, bound float32) *kda {
 	name := func(s string) string { return blk(layer, s) }
 	dim, taps := f.Int("kda.head_dim"), f.Int("ssm.conv_kernel")
@@ -68,7 +68,7 @@ func bindKDA(f *model.File, c *model.Config, layer, heads int, bound float32) *k
 	return m
 }
 
-// twice computes b·a·x, or a·x without b.
+// twice computes b·a·x, or a·x if b is nil.
 func twice(g *graph.Builder, x graph.Value, a, b *graph.Weight) graph.Value {
 	if x = g.Linear(x, a, nil); b != nil {
 		x = g.Linear(x, b, nil)

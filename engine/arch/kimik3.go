@@ -7,17 +7,18 @@ import (
 
 func init() { model.Register("kimi-k3", model.Arch{Open: openKimiK3}) }
 
-// kimiK3 starts its residual stream anew every few blocks. Each half of a block, and the
-// output, read a mixture of the streams before and the present one.
+// kimiK3 starts a new residual stream every few blocks. Each half of a block, and
+// the output, read a mixture of the earlier streams and the current one.
 type kimiK3 struct {
 	decoder
-	every      int // blocks of a stream; 0 for one stream
+	every      int // blocks per stream; 0 for a single stream
 	attn, feed []*graph.Weight
 	last       *graph.Weight
 }
 
-// openKimiK3 opens Kimi K3: delta attention and gated latent attention without positions,
-// experts that work in a smaller space, and a gate whose factors are bounded by tanh.
+// openKimiK3 opens Kimi K3: delta attention and gated latent attention without
+// RoPE, experts that work in a smaller space, and a gate whose factors are bounded
+// by tanh.
 func openKimiK3(f *model.File) (model.Model, error) {
 	m := &kimiK3{decoder: *newDecoder(f), every: f.IntOr("attn_res.block_size", 0)}
 	c := &m.cfg
@@ -70,8 +71,9 @@ func (m *kimiK3) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.trimmed(g, in, x)
 }
 
-// mixture adds the streams, each weighed by the softmax of its score: the product of its
-// norm with w. Two are merged at a time, which leaves the logarithm of the sum so far.
+// mixture adds the streams, weighted by the softmax of their scores. A stream's
+// score is the product of its norm with w. Two streams are merged at a time, and
+// each merge keeps the logarithm of the sum so far.
 func (m *kimiK3) mixture(g *graph.Builder, x graph.Value, bank []graph.Value, w *graph.Weight) graph.Value {
 	score := func(v graph.Value) graph.Value {
 		return headSums(g, g.Affine(g.Norm(v, graph.RMS, nil, nil, m.norm.eps, 0), w, nil), 1)
@@ -92,13 +94,13 @@ func (m *kimiK3) mixture(g *graph.Builder, x graph.Value, bank []graph.Value, w 
 	return sum
 }
 
-// situ computes bound(gate, b)·sigmoid(gate)·bound(up, l), bound(x, b) = b·tanh(x/b), where
-// an l of 0 or less leaves up as it is.
+// situ computes bound(gate, b)·sigmoid(gate)·bound(up, l), where bound(x, b) =
+// b·tanh(x/b). If l is 0 or less, up is not bounded.
 func situ(g *graph.Builder, gate, up graph.Value, b, l float32) graph.Value {
 	return g.Mul(g.Mul(g.Softcap(gate, b), g.Act(gate, graph.Sigmoid)), g.Softcap(up, max(l, 0)))
 }
 
-// situFeed is a gated block with situ.
+// situFeed is a gated feed-forward block with situ.
 type situFeed struct {
 	*ffn
 	b, l float32
@@ -108,7 +110,8 @@ func (m *situFeed) forward(g *graph.Builder, x graph.Value, _ model.Inputs) grap
 	return g.Linear(situ(g, g.Linear(x, m.gate, nil), g.Linear(x, m.up, nil), m.b, m.l), m.down, nil)
 }
 
-// situExperts is a mixture with situ; its experts may work on a smaller row.
+// situExperts is a mixture of experts with situ. Its experts may work on a smaller
+// row.
 type situExperts struct {
 	*experts
 	b, l     float32

@@ -10,8 +10,8 @@ func init() {
 	model.Register("bailingmoe3", model.Arch{Open: openBailingMoE3, Ahead: true})
 }
 
-// bindKDAHybrid binds blocks that are delta attention where a layer has no KV heads, else
-// latent attention; feed binds the other half.
+// bindKDAHybrid binds blocks that are delta attention if a layer has no KV heads,
+// else latent attention. feed binds the other half.
 func (m *decoder) bindKDAHybrid(f *model.File, bound float32, change func(a *latent), feed func(layer int) half) {
 	c := &m.cfg
 	m.norm = rms(f, "output_norm", c.Embd)
@@ -29,8 +29,8 @@ func (m *decoder) bindKDAHybrid(f *model.File, bound float32, change func(a *lat
 	}
 }
 
-// bindGate binds a gate of the result with a value for each column, or for each head; the
-// layer has none where the file has none.
+// bindGate binds a gate of the result with a value per column or per head, if the
+// file has one.
 func (a *latent) bindGate(f *model.File, c *model.Config) {
 	name := blk(a.layer, "attn_gate.weight")
 	if n := f.Rows(name); n > 0 {
@@ -41,8 +41,8 @@ func (a *latent) bindGate(f *model.File, c *model.Config) {
 	}
 }
 
-// openKimiLinear opens Kimi Linear: three layers of delta attention to one of latent
-// attention without positions. Source: arXiv 2510.26692.
+// openKimiLinear opens Kimi Linear: three layers of delta attention for each layer
+// of latent attention without RoPE. Source: arXiv 2510.26692.
 func openKimiLinear(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindKDAHybrid(f, 0, func(a *latent) {
@@ -58,8 +58,9 @@ func openKimiLinear(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// openBailingMoE3 opens Ling 3: five layers of delta attention, whose decay has a lower
-// bound, to one of latent attention with a gate on each head's result.
+// openBailingMoE3 opens Ling 3: five layers of delta attention, whose decay has a
+// lower bound, for each layer of latent attention with a gate on each head's
+// result.
 func openBailingMoE3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	bound := f.FloatOr("kda.gate_lower_bound", 0)

@@ -8,7 +8,7 @@ import (
 func init() { model.Register("laguna", model.Arch{Open: openLaguna}) }
 
 // openLaguna opens Laguna: a softplus gate on each head or column of attention's
-// result; three of four layers may have a window, with a RoPE of their own.
+// result. Three of four layers may have a window, with a RoPE of their own.
 func openLaguna(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, windows: firstOfN(4),

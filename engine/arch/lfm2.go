@@ -10,8 +10,8 @@ func init() {
 	model.Register("lfm2moe", model.Arch{Open: openLFM2, Required: []string{"*exp_probs_b*", "*_norm*"}})
 }
 
-// openLFM2 opens LFM2 and its mixtures: most layers are a short convolution
-// between two gates instead of attention; those have no KV heads in the file.
+// openLFM2 opens LFM2, dense or with experts. Most layers have a short convolution
+// between two gates instead of attention. The file gives these layers no KV heads.
 // Source: arXiv 2511.23404.
 func openLFM2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)

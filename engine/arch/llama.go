@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("llama", model.Arch{Open: openLlama}) }
 
-// openLlama opens Llama 1 to 3, Mistral and Mixtral: pre-norm blocks with
-// rotary grouped attention and a SiLU-gated feed-forward, or a mixture of them.
+// openLlama opens Llama 1 to 3, Mistral and Mixtral: norms before each half,
+// grouped attention with RoPE, and a feed-forward block or experts gated by SiLU.
 // Sources: arXiv 2302.13971, 2310.06825, 2401.04088.
 func openLlama(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
@@ -16,8 +16,8 @@ func openLlama(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindLlama binds the blocks of the Llama pattern. Adjacent says how files of
-// the architecture pair the columns of a head.
+// bindLlama binds the blocks of the Llama pattern. adjacent selects how RoPE pairs
+// the columns of a head in files of the architecture.
 func (m *decoder) bindLlama(f *model.File, adjacent bool) {
 	c := &m.cfg
 	h := readHeads(f, c, nil)
@@ -34,8 +34,8 @@ func (m *decoder) bindLlama(f *model.File, adjacent bool) {
 	}
 }
 
-// bindLlamaFeed binds a gated block, or experts weighed by a softmax, their
-// weights summing to 1, and a shared block where the file says so.
+// bindLlamaFeed binds a gated block, or experts with softmax weights that sum to 1
+// and a shared expert if the file has one.
 func bindLlamaFeed(f *model.File, c *model.Config, layer, n int) half {
 	if f.IntOr("expert_count", 0) == 0 {
 		return bindFFN(f, c, layer, n, graph.SiLU)
@@ -47,7 +47,7 @@ func bindLlamaFeed(f *model.File, c *model.Config, layer, n int) half {
 	return e
 }
 
-// attentions calls do for every layer that is plain attention.
+// attentions calls do for every layer with ordinary attention.
 func (m *decoder) attentions(do func(i int, a *attention)) {
 	for i := range m.blocks {
 		if a, ok := m.blocks[i].mix.(*attention); ok {

@@ -7,13 +7,15 @@ import (
 
 func init() { model.Register("llama4", model.Arch{Open: openLlama4}) }
 
-// chunk4 is the run of positions that a rotating layer of Llama 4 sees; queries of the
-// other layers grow sharper each time the position passes another such run.
+// chunk4 is the length of the chunks within which RoPE layers of Llama 4 attend.
+// Queries of the other layers are scaled up by the number of such chunks before the
+// position.
 const chunk4 = 8192
 
-// openLlama4 opens Llama 4 Scout and Maverick: every fourth layer sees everything and
-// does not rotate, some blocks have experts whose inputs are scaled, beside a shared
-// block. Queries and keys of rotating layers are normalised, except with 128 experts.
+// openLlama4 opens Llama 4 Scout and Maverick: every fourth layer attends to
+// everything without RoPE, and some blocks have experts with scaled inputs and a
+// shared expert. Queries and keys of RoPE layers are normalised, except in models
+// with 128 experts.
 func openLlama4(f *model.File) (model.Model, error) {
 	every, local := 0, true
 	if f.Has("attention.sliding_window") && f.IntOr("attention.sliding_window", 0) == 0 {

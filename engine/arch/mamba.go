@@ -10,17 +10,18 @@ func init() {
 	model.Register("jamba", model.Arch{Open: openJamba})
 }
 
-// mamba is a state space layer whose columns decay by themselves. Source: arXiv 2312.00752.
+// mamba is a state space layer in which each column has its own decay. Source:
+// arXiv 2312.00752.
 type mamba struct {
 	layer            int
 	inner, rank, ns  int
 	in, conv, bconv  *graph.Weight
 	x, dt, bdt       *graph.Weight
 	a, skip, out     *graph.Weight
-	dtN, keyN, readN norm // norms of the step, of the written and of the read values
+	dtN, keyN, readN norm // norms of the step, of the written values and of the read values
 }
 
-// bindMamba binds a layer; norms of the step and of the keys are left to the caller.
+// bindMamba binds a layer. The caller binds norms of the step and the keys.
 func bindMamba(f *model.File, c *model.Config, layer int) *mamba {
 	name := func(s string) string { return blk(layer, s) }
 	s := &mamba{layer: layer, inner: f.Int("ssm.inner_size"), rank: f.Int("ssm.time_step_rank"), ns: f.Int("ssm.state_size")}
@@ -53,8 +54,9 @@ func (s *mamba) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.V
 	return g.Linear(g.Glu(z, y, graph.SiLU, 0), s.out, nil)
 }
 
-// openMamba opens Mamba 1 and Falcon Mamba: blocks of state space layers alone; the latter
-// normalises the step and the keys. Sources: arXiv 2312.00752, 2410.05355.
+// openMamba opens Mamba 1 and Falcon Mamba, which consist of state space layers
+// only. Falcon Mamba normalises the step and the keys. Sources: arXiv 2312.00752,
+// 2410.05355.
 func openMamba(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -71,8 +73,8 @@ func openMamba(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// openJamba opens Jamba: Mamba layers, a few of attention without positions, and experts
-// in the blocks that have a router. Source: arXiv 2403.19887.
+// openJamba opens Jamba: Mamba layers, a few attention layers without RoPE, and
+// experts in the blocks that have a router. Source: arXiv 2403.19887.
 func openJamba(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -4,7 +4,8 @@ import "godwit/engine/model"
 
 func init() { model.Register("mamba2", model.Arch{Open: openMamba2}) }
 
-// openMamba2 opens Mamba 2: blocks of state space layers alone. Source: arXiv 2405.21060.
+// openMamba2 opens Mamba 2, which consists of state space layers only. Source:
+// arXiv 2405.21060.
 func openMamba2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("maple", model.Arch{Open: openMaple}) }
 
-// openMaple opens Maple: norms on query and key heads, windowed layers that rotate and
-// others that do not, and experts whose two factors are bounded.
+// openMaple opens Maple: norms on query and key heads, windowed layers with RoPE
+// and other layers without, and experts whose two factors are bounded.
 func openMaple(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, farless: true, ownOutput: true, near: basedNear(true),

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("mellum", model.Arch{Open: openMellum}) }
 
-// openMellum opens Mellum 2: Qwen 3's mixture with windows in three of four layers,
-// whose RoPE is not stretched.
+// openMellum opens Mellum 2: Qwen 3's mixture of experts with windows in three of
+// four layers. The RoPE of windowed layers is not scaled.
 func openMellum(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true, windows: everyNth(4, 0), near: unscaledNear(true), attention: headNorms,

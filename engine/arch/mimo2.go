@@ -7,8 +7,9 @@ import (
 
 func init() { model.Register("mimo2", model.Arch{Open: openMiMo2, Ahead: true}) }
 
-// openMiMo2 opens MiMo V2 Flash: value heads shorter than key heads, windows with sinks
-// and a RoPE base of their own, dense blocks and mixtures. Source: arXiv 2601.02780.
+// openMiMo2 opens MiMo V2 Flash: value heads smaller than key heads, windows with
+// sinks and a RoPE base of their own, dense blocks and mixtures of experts. Source:
+// arXiv 2601.02780.
 func openMiMo2(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true, windows: everyNth(0, 0), near: basedNear(true),

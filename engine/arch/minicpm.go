@@ -8,9 +8,9 @@ import (
 
 func init() { model.Register("minicpm", model.Arch{Open: openMiniCPM}) }
 
-// openMiniCPM opens MiniCPM 1 and 2: Llama with constants on the embedding, the
-// residual stream and the logits, which older files leave out.
-// Source: arXiv 2404.06395.
+// openMiniCPM opens MiniCPM 1 and 2: Llama with constant factors on the embedding,
+// the residual stream and the logits. Older files do not contain them. Source:
+// arXiv 2404.06395.
 func openMiniCPM(f *model.File) (model.Model, error) {
 	m := plain{}.bind(f)
 	c := &m.cfg

@@ -9,9 +9,10 @@ import (
 
 func init() { model.Register("minicpm3", model.Arch{Open: openMiniCPM3}) }
 
-// openMiniCPM3 opens MiniCPM 3: latent attention that caches the keys and values of every
-// head, frequencies that depend on the context, and constants on the embedding, the
-// residual stream and the logits. Source: arXiv 2404.06395.
+// openMiniCPM3 opens MiniCPM 3: latent attention that caches the keys and values of
+// every head, RoPE frequencies that depend on the context length, and constant
+// factors on the embedding, the residual stream and the logits. Source: arXiv
+// 2404.06395.
 func openMiniCPM3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

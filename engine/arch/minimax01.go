@@ -9,11 +9,12 @@ import (
 
 func init() { model.Register("minimax-01", model.Arch{Open: openMiniMax01}) }
 
-// minimax01 adds what a half gives to its normalised input, times a constant.
+// minimax01 adds the result of a half to the half's normalised input times a
+// constant.
 type minimax01 struct{ decoder }
 
-// openMiniMax01 opens MiniMax-Text-01: lightning attention, and softmax attention in every
-// eighth layer, with experts. Source: arXiv 2501.08313.
+// openMiniMax01 opens MiniMax-Text-01: lightning attention, softmax attention in
+// every eighth layer, and experts. Source: arXiv 2501.08313.
 func openMiniMax01(f *model.File) (model.Model, error) {
 	m := &minimax01{*newDecoder(f)}
 	c := &m.cfg
@@ -62,13 +63,13 @@ func (m *minimax01) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.head(g, in, x)
 }
 
-// lightning is linear attention whose state decays at a rate of its own in each head.
-// Source: arXiv 2401.04658.
+// lightning is linear attention whose state has its own decay in each head. Source:
+// arXiv 2401.04658.
 type lightning struct {
 	layer          int
 	op             graph.DeltaNet
 	qkv, gate, out *graph.Weight
-	decay          *graph.Weight // logarithms
+	decay          *graph.Weight // logarithms of the decays
 	norm           norm
 }
 

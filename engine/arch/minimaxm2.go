@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("minimax-m2", model.Arch{Open: openMiniMaxM2}) }
 
-// openMiniMaxM2 opens MiniMax M2: norms on queries and keys over all heads, part of
-// each head rotated, and a mixture chosen by sigmoid plus a bias.
+// openMiniMaxM2 opens MiniMax M2: norms of queries and keys over all heads, RoPE on
+// part of each head, and a mixture of experts chosen by sigmoid plus a bias.
 func openMiniMaxM2(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true,

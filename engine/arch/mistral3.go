@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("mistral3", model.Arch{Chat: "Mistral", Open: openMistral3}) }
 
-// openMistral3 opens Mistral 3: Llama whose queries grow sharper each time the
-// position passes another trained length.
+// openMistral3 opens Mistral 3: Llama whose queries are scaled up by the number of
+// trained lengths before the position.
 func openMistral3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindLlama(f, true)

@@ -7,9 +7,9 @@ import (
 
 func init() { model.Register("muse-glimmer", model.Arch{Open: openMuseGlimmer}) }
 
-// openMuseGlimmer opens Muse Glimmer: norms before and after each half and after the
-// embedding, a gate on each column of attention's result, bounded logits, and no RoPE
-// in the layers without a window.
+// openMuseGlimmer opens Muse Glimmer: norms before and after each half and after
+// the embedding, a gate on each column of attention's result, bounded logits, and
+// no RoPE in layers without a window.
 func openMuseGlimmer(f *model.File) (model.Model, error) {
 	m := plain{
 		farless: true, ownOutput: true, windows: everyNth(4, 0), near: basedNear(false),

@@ -7,19 +7,19 @@ import (
 
 func init() { model.Register("nanbeige", model.Arch{Open: openNanbeige}) }
 
-// nanbeige runs its blocks several times; each pass through a block keeps keys and values
-// of its own.
+// nanbeige runs its blocks several times. Each pass through a block caches its own
+// keys and values.
 type nanbeige struct {
 	decoder
-	each     int // blocks of one pass
+	each     int // number of blocks in a pass
 	skipNorm bool
 }
 
-// maxLoops bounds the passes of a hostile file.
+// maxLoops bounds the number of passes that a hostile file can request.
 const maxLoops = 64
 
-// openNanbeige opens Nanbeige's looped models: Llama's blocks, run num_loops times, with
-// the output norm between two passes unless the file says otherwise.
+// openNanbeige opens Nanbeige's looped models: Llama's blocks, run num_loops times,
+// with the output norm between passes unless the file says otherwise.
 func openNanbeige(f *model.File) (model.Model, error) {
 	m := &nanbeige{decoder: *plain{}.bind(f), skipNorm: f.BoolOr("skip_loop_final_norm", false)}
 	m.each = m.cfg.Layers

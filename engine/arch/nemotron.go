@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("nemotron", model.Arch{Open: openNemotron}) }
 
-// openNemotron opens Nemotron 3 and 4 and Minitron: layer norms, part of each head
-// rotated and a squared ReLU without a gate. Source: arXiv 2402.16819.
+// openNemotron opens Nemotron 3 and 4 and Minitron: layer norms, RoPE on part of
+// each head, and a squared ReLU without a gate. Source: arXiv 2402.16819.
 func openNemotron(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, layerNorm: true, ownOutput: true, feed: ungated(graph.ReLU2),

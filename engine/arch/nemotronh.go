@@ -10,9 +10,9 @@ func init() {
 	model.Register("nemotron_h_moe", model.Arch{Open: openNemotronH, Ahead: true})
 }
 
-// openNemotronH opens Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano: every layer is
-// one of a Mamba 2 layer, attention without positions, a squared ReLU or a mixture of
-// those. Source: arXiv 2504.03624.
+// openNemotronH opens Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano. Every layer
+// is either Mamba 2, attention without RoPE, a squared-ReLU feed-forward block, or
+// a mixture of such blocks. Source: arXiv 2504.03624.
 func openNemotronH(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -38,8 +38,8 @@ func openNemotronH(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindSquaredExperts binds experts of two matrices beside a shared block, perhaps in a
-// narrower space than the residual stream's.
+// bindSquaredExperts binds experts of two matrices and a shared expert. The experts
+// may work in a narrower space than the residual stream.
 func bindSquaredExperts(f *model.File, c *model.Config, layer int) half {
 	r := readRouting(f, c, layer, graph.SigmoidGate, f.BoolOr("expert_weights_norm", false))
 	n := expertSize(f, c, layer, r)
@@ -60,7 +60,7 @@ func bindSquaredExperts(f *model.File, c *model.Config, layer int) half {
 	}
 }
 
-// latentExperts are experts in a narrower space, beside a shared block.
+// latentExperts are experts in a narrower space, with a shared expert.
 type latentExperts struct {
 	*experts
 	down, up *graph.Weight

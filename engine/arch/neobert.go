@@ -9,8 +9,8 @@ func init() {
 	model.Register("neo-bert", model.Arch{Open: openNeoBERT, Unread: classifier, Encoder: true})
 }
 
-// openNeoBERT opens NeoBERT: an embedding model with Llama's blocks, whose gate and up
-// matrices are one. Source: arXiv 2502.19587.
+// openNeoBERT opens NeoBERT: an embedding model with Llama's blocks, in which gate
+// and up are one matrix. Source: arXiv 2502.19587.
 func openNeoBERT(f *model.File) (model.Model, error) {
 	m := &decoder{cfg: f.Config()}
 	c := &m.cfg

@@ -9,9 +9,9 @@ func init() {
 	model.Register("olmo2", model.Arch{Open: openOLMo2, Required: []string{"output.*", "*_norm*"}})
 }
 
-// openOLMo2 opens OLMo 2 and 3: norms only behind each half of a block, and on
-// queries and keys over all heads; OLMo 3 has windowed layers, whose rotation
-// is not stretched. Source: arXiv 2501.00656.
+// openOLMo2 opens OLMo 2 and 3: norms only after each half of a block, and norms of
+// queries and keys over all heads. OLMo 3 has windowed layers whose RoPE is not
+// scaled. Source: arXiv 2501.00656.
 func openOLMo2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.ownOutput(f)

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("olmoe", model.Arch{Open: openOLMoE}) }
 
-// openOLMoE opens OLMoE: norms on queries and keys over all heads, and a mixture
-// whose weights are not rescaled. Source: arXiv 2409.02060.
+// openOLMoE opens OLMoE: norms of queries and keys over all heads, and a mixture of
+// experts whose weights are not normalised. Source: arXiv 2409.02060.
 func openOLMoE(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true,
@@ -17,7 +17,8 @@ func openOLMoE(f *model.File) (model.Model, error) {
 	}.open(f)
 }
 
-// mixture is a feed-forward half of experts of the file's hidden size, gated by SiLU.
+// mixture is a feed-forward half with experts of the hidden size in the file, gated
+// by SiLU.
 func mixture(gating graph.Gating, normalise bool) func(f *model.File, c *model.Config, layer, hidden int) half {
 	return func(f *model.File, c *model.Config, layer, hidden int) half {
 		e := bindExperts(f, c, layer, hidden, readRouting(f, c, layer, gating, normalise), graph.SiLU)

@@ -9,8 +9,8 @@ func init() {
 	model.Register("phi2", model.Arch{Open: openPhi2, Required: []string{"*output*", "*attn_norm*", "*ffn_*"}})
 }
 
-// openPhi2 opens Phi 1.5 and 2: parallel attention and feed-forward behind
-// one layer norm, biases everywhere, part of each head rotated.
+// openPhi2 opens Phi 1.5 and 2: attention and feed-forward in parallel after one
+// layer norm, biases everywhere, and RoPE on part of each head.
 func openPhi2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.ownOutput(f)

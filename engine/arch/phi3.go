@@ -7,10 +7,10 @@ import (
 
 func init() { model.Register("phi3", model.Arch{Chat: "Phi 3", Open: openPhi3}) }
 
-// openPhi3 opens Phi 3, 3.5 and 4: Llama with merged matrices and half-split
-// rotary pairs, whose frequencies depend on whether the context is longer than
-// the trained one. Files give a window that the published models do without.
-// Sources: arXiv 2404.14219; frequencies, 2402.13753.
+// openPhi3 opens Phi 3, 3.5 and 4: Llama with merged matrices and RoPE over the
+// halves of a head. The RoPE frequencies depend on whether the context is longer
+// than the trained one. Files state a window, but the published models do not use
+// it. Sources: arXiv 2404.14219; frequencies, 2402.13753.
 func openPhi3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -7,8 +7,9 @@ import (
 
 func init() { model.Register("phimoe", model.Arch{Chat: "Phi 3", Open: openPhiMoE}) }
 
-// openPhiMoE opens Phi 3.5 MoE: RMS norms with biases, biases everywhere in attention
-// and on the output, and a mixture whose weights sum to 1. Source: arXiv 2404.14219.
+// openPhiMoE opens Phi 3.5 MoE: RMS norms with biases, biases everywhere in
+// attention and on the output, and a mixture of experts whose weights sum to 1.
+// Source: arXiv 2404.14219.
 func openPhiMoE(f *model.File) (model.Model, error) {
 	biasedRMS := func(f *model.File, name string, n int) norm {
 		out := rms(f, name, n)

@@ -10,28 +10,28 @@ import (
 )
 
 // plain describes an architecture of ordinary blocks: a norm, grouped attention, a
-// norm and a feed-forward block around a residual stream. The zero value is Llama:
-// RMS norms, RoPE over neighbouring columns, a SiLU gate.
+// norm and a feed-forward block with a residual stream. The zero value is Llama:
+// RMS norms, RoPE over adjacent columns, a SiLU gate.
 type plain struct {
 	halves    bool   // RoPE pairs the halves of a head
 	noRope    bool   // no RoPE
-	normless  bool   // no output norm in the file; norms bind those of a block
+	normless  bool   // the file has no output norm; the function norms binds those of a block
 	layerNorm bool   // norms subtract the mean; their biases are optional
-	biased    bool   // layer norms and matrices, each with a bias that is required
-	parallel  bool   // attention and feed-forward share the block's input
+	biased    bool   // layer norms and matrices have required biases
+	parallel  bool   // attention and feed-forward read the same block input
 	ownOutput bool   // never shares the output matrix with the embedding
-	ffnNorm   string // norm before the feed-forward block; "" stands for ffn_norm
+	ffnNorm   string // name of the norm before the feed-forward block; "" means ffn_norm
 
 	windows   func(f *model.File, c *model.Config) (windowed []bool, window int)     // nil for none
-	rope      func(f *model.File, headDim int) *rotary                               // nil for the file's
-	near      func(f *model.File, headDim int, far *rotary) *rotary                  // RoPE of windowed layers; nil for the same
-	farless   bool                                                                   // with windows, layers without one have no RoPE
+	rope      func(f *model.File, headDim int) *rotary                               // nil for the rotation in the file
+	near      func(f *model.File, headDim int, far *rotary) *rotary                  // RoPE of windowed layers; nil for the same as in the others
+	farless   bool                                                                   // if there are windowed layers, the others have no RoPE
 	attention func(f *model.File, c *model.Config, a *attention)                     // changes the attention of a layer
 	feed      func(f *model.File, c *model.Config, layer, hidden int) half           // nil for a SiLU gate
-	norms     func(f *model.File, c *model.Config, layer int, b *block) (bound bool) // binds the norms of a block; nil or false for the usual ones
+	norms     func(f *model.File, c *model.Config, layer int, b *block) (bound bool) // binds the norms of a block; nil, or returning false, for the usual ones
 }
 
-// open binds a model of such blocks.
+// open binds a model with such blocks.
 func (p plain) open(f *model.File) (model.Model, error) {
 	return p.bind(f), nil
 }
@@ -66,7 +66,7 @@ func (p plain) bind(f *model.File) *decoder {
 	return m
 }
 
-// ropes returns the rotations of layers without and with a window.
+// ropes returns the rotations of layers without a window and with one.
 func (p plain) ropes(f *model.File, headDim, window int) (far, near *rotary) {
 	if p.noRope {
 		return nil, nil
@@ -125,7 +125,8 @@ func (p plain) norm(f *model.File, name string, n int) norm {
 	return rms(f, name, n)
 }
 
-// requireBiases binds the biases of q, k, v and the output, which must be there.
+// requireBiases binds the biases of q, k, v and the output, all of which are
+// required.
 func (a *attention) requireBiases(f *model.File, c *model.Config) {
 	if a.qkv != nil {
 		a.bqkv = f.Weight(blk(a.Layer, "attn_qkv.bias"), a.qkv.Rows())
@@ -137,7 +138,8 @@ func (a *attention) requireBiases(f *model.File, c *model.Config) {
 	a.bo = f.Weight(blk(a.Layer, "attn_output.bias"), c.Embd)
 }
 
-// ungated is a feed-forward block of two matrices with fn between them.
+// ungated is a feed-forward block of two matrices with the activation fn between
+// them.
 func ungated(fn graph.Func) func(f *model.File, c *model.Config, layer, hidden int) half {
 	return func(f *model.File, c *model.Config, layer, hidden int) half {
 		return bindPlainFFN(f, c, layer, hidden, fn)
@@ -151,13 +153,14 @@ func biasedUngated(fn graph.Func) func(f *model.File, c *model.Config, layer, hi
 	}
 }
 
-// everyNth returns the windows of models in which every n-th layer sees everything.
+// everyNth returns the windows of models in which every n-th layer attends to
+// everything.
 func everyNth(n, def int) func(f *model.File, c *model.Config) ([]bool, int) {
 	return func(f *model.File, c *model.Config) ([]bool, int) { return windowPattern(f, c, n, def) }
 }
 
-// firstOfN returns the windows of models in which the first of n layers sees
-// everything.
+// firstOfN returns the windows of models in which the first of each n layers
+// attends to everything.
 func firstOfN(n int) func(f *model.File, c *model.Config) ([]bool, int) {
 	return func(f *model.File, c *model.Config) ([]bool, int) {
 		windowed, window := windowPattern(f, c, n, 0)
@@ -172,15 +175,15 @@ func firstOfN(n int) func(f *model.File, c *model.Config) ([]bool, int) {
 	}
 }
 
-// unscaledNear is the rotation of windowed layers that no scaling stretches, at the
-// base of the others.
+// unscaledNear returns the rotation of windowed layers without context scaling,
+// with the base of the other layers.
 func unscaledNear(halves bool) func(f *model.File, headDim int, far *rotary) *rotary {
 	return func(f *model.File, headDim int, far *rotary) *rotary {
 		return newRope(f, f.Rope(headDim).Plain(far.base), headDim, !halves)
 	}
 }
 
-// basedNear is the rotation of windowed layers at a base of their own.
+// basedNear returns the rotation of windowed layers with a base of their own.
 func basedNear(halves bool) func(f *model.File, headDim int, far *rotary) *rotary {
 	return func(f *model.File, headDim int, far *rotary) *rotary {
 		r := f.Rope(headDim)
@@ -189,7 +192,7 @@ func basedNear(halves bool) func(f *model.File, headDim int, far *rotary) *rotar
 	}
 }
 
-// headNorms is an attention change: norms on each query and key head.
+// headNorms changes a layer's attention: it has norms on each query and key head.
 func headNorms(f *model.File, _ *model.Config, a *attention) { a.headNorms(f) }
 
 // bindPositions binds learned positions.
@@ -197,7 +200,7 @@ func (m *decoder) bindPositions(f *model.File) {
 	m.positions = f.Weight("position_embd.weight", m.cfg.Embd, m.cfg.Context)
 }
 
-// constant is a vector of n equal values.
+// constant returns a vector of n equal values.
 func constant(name string, n int, value float32) *graph.Weight {
 	w := &graph.Weight{Name: name, Type: dtype.F32, Shape: []int{n}}
 	for range n {
@@ -206,7 +209,7 @@ func constant(name string, n int, value float32) *graph.Weight {
 	return w
 }
 
-// vector is a vector of those values.
+// vector returns a weight that is a vector of the given values.
 func vector(name string, v []float32) *graph.Weight {
 	w := &graph.Weight{Name: name, Type: dtype.F32, Shape: []int{len(v)}}
 	for _, x := range v {
@@ -215,8 +218,8 @@ func vector(name string, v []float32) *graph.Weight {
 	return w
 }
 
-// suppressed is a bias of n logits that makes count of them, from first on, so low that
-// nothing chooses them.
+// suppressed returns a bias for n logits. It makes count logits, from first on, so
+// low that their tokens are never chosen.
 func suppressed(n, first, count int) *graph.Weight {
 	w := constant("suppressed", n, 0)
 	for i := first; i < first+count; i++ {

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("plamo2", model.Arch{Open: openPLaMo2}) }
 
-// openPLaMo2 opens PLaMo 2: Mamba layers with heads and layers of attention, alternately,
-// and norms before and after each half. Source: arXiv 2509.04897.
+// openPLaMo2 opens PLaMo 2: alternating Mamba layers with heads and attention
+// layers, and norms before and after each half. Source: arXiv 2509.04897.
 func openPLaMo2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -38,16 +38,17 @@ func openPLaMo2(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// headRMS is a root-mean-square norm with other weights for each head.
+// headRMS is a root-mean-square norm with separate weights for each head.
 func headRMS(f *model.File, name string, dim, n int) norm {
 	return norm{kind: graph.RMS, w: f.Weight(name, dim, n), eps: f.Epsilon("attention.layer_norm_rms_epsilon"), group: dim}
 }
 
-// plamoMamba is Mamba 2's scan over one set of keys, with Mamba 1's projections.
+// plamoMamba is Mamba 2's scan with one set of keys, and with Mamba 1's
+// projections.
 type plamoMamba struct {
 	mamba
 	op   graph.DeltaNet
-	step int // columns that the step is made of
+	step int // number of columns from which the step is computed
 }
 
 func bindPLaMoMamba(f *model.File, c *model.Config, layer int) *plamoMamba {

@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("plamo3", model.Arch{Open: openPLaMo3}) }
 
-// openPLaMo3 opens PLaMo 3: norms before and after each half and on query and key heads;
-// layers may have a window and a RoPE base of their own.
+// openPLaMo3 opens PLaMo 3: norms before and after each half and on query and key
+// heads. Layers may have a window and a RoPE base of their own.
 func openPLaMo3(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, windows: everyNth(8, 0), near: basedNear(true), attention: headNorms,

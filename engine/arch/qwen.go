@@ -8,7 +8,8 @@ import (
 func init() { model.Register("qwen", model.Arch{Chat: "ChatML", Open: openQwen}) }
 
 // openQwen opens Qwen 1: Llama with RoPE over the halves of a head and one biased
-// matrix for q, k and v. Files give twice the hidden size. Source: arXiv 2309.16609.
+// matrix for q, k and v. Files state twice the hidden size. Source: arXiv
+// 2309.16609.
 func openQwen(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true,

@@ -9,8 +9,8 @@ func init() {
 	model.Register("qwen2moe", model.Arch{Chat: "ChatML", Open: openQwen2MoE, Required: []string{"output.*"}})
 }
 
-// openQwen2MoE opens the mixtures of Qwen 1.5 and 2: the weights of the chosen
-// experts are not rescaled, and a shared block has a gate of its own.
+// openQwen2MoE opens the mixtures of experts of Qwen 1.5 and 2: the weights of the
+// chosen experts are not normalised, and the shared expert has a gate of its own.
 func openQwen2MoE(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.ownOutput(f)
@@ -29,7 +29,7 @@ func openQwen2MoE(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindGatedShare binds experts beside a shared block with a gate.
+// bindGatedShare binds experts and a shared expert with a gate.
 func bindGatedShare(f *model.File, c *model.Config, layer int, normalise bool) *experts {
 	r := readRouting(f, c, layer, graph.Softmax, normalise)
 	e := bindExperts(f, c, layer, expertSize(f, c, layer, r), r, graph.SiLU)

@@ -11,9 +11,9 @@ func init() {
 	model.Register("qwen3vlmoe", model.Arch{Open: openQwen3VLMoE})
 }
 
-// sections returns the rotation of models whose RoPE has sections for the coordinates
-// of a picture's tokens. On text all of them are the position, and the pairs of a
-// fourth section do not turn.
+// sections returns the rotation of models whose RoPE has sections for the
+// coordinates of picture tokens. For text, all coordinates equal the position. The
+// pairs of a fourth section are not rotated.
 func sections(interleaved bool) func(f *model.File, headDim int) *rotary {
 	return func(f *model.File, headDim int) *rotary {
 		r := f.Rope(headDim)
@@ -24,10 +24,10 @@ func sections(interleaved bool) func(f *model.File, headDim int) *rotary {
 	}
 }
 
-// openQwen2VL opens the text part of Qwen2-VL and Qwen2.5-VL: Qwen 2 with RoPE in
-// sections. llama.cpp reads no epsilon for it, so that its norms divide by the root of the
-// mean square itself. The file's 1e-6 makes no difference with trained weights, and results
-// can be compared this way. Source: arXiv 2409.12191.
+// openQwen2VL opens the text part of Qwen2-VL and Qwen2.5-VL: Qwen 2 with sectioned
+// RoPE. Like llama.cpp, it ignores the epsilon in the file, so that results can be
+// compared. With trained weights the file's 1e-6 makes no difference. Source: arXiv
+// 2409.12191.
 func openQwen2VL(f *model.File) (model.Model, error) {
 	m := plain{rope: sections(false)}.bind(f)
 	m.norm.eps = leastEps
@@ -37,7 +37,7 @@ func openQwen2VL(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// leastEps keeps a norm from dividing by 0 and changes nothing else.
+// leastEps keeps a norm from dividing by 0 and has no other effect.
 const leastEps = 1e-20
 
 // openQwen3VL opens the text part of Qwen3-VL: Qwen 3 with RoPE in interleaved
@@ -48,8 +48,8 @@ func openQwen3VL(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// openQwen3VLMoE opens the text part of Qwen3-VL's mixtures: the weights of the chosen
-// experts sum to 1.
+// openQwen3VLMoE opens the text part of Qwen3-VL's mixtures of experts: the weights
+// of the chosen experts sum to 1.
 func openQwen3VLMoE(f *model.File) (model.Model, error) {
 	m := plain{
 		rope: sections(true), attention: headNorms,
@@ -62,7 +62,8 @@ func openQwen3VLMoE(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// deepstack reads how many blocks take a part of a picture's rows.
+// deepstack reads the number of blocks after which a part of a picture's rows is
+// added.
 func (m *decoder) deepstack(f *model.File) {
 	if m.deep = f.IntOr("n_deepstack_layers", 0); m.deep > m.cfg.Layers {
 		f.Fail("n_deepstack_layers", "%d of %d blocks", m.deep, m.cfg.Layers)

@@ -10,8 +10,8 @@ func init() {
 	model.Register("qwen35moe", model.Arch{Chat: "ChatML", Open: openQwen35, Ahead: true})
 }
 
-// openQwen35 opens Qwen 3.5 and its mixtures: three layers of gated linear
-// attention to one of full attention with a gate on each head's result.
+// openQwen35 opens Qwen 3.5, dense or with experts: three layers of gated linear
+// attention for each layer of full attention with a gate on each head's result.
 func openQwen35(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg
@@ -34,8 +34,8 @@ func openQwen35(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// bindHybrid binds blocks that are linear attention or full attention with
-// gates; linear and ffn make the halves that differ between architectures.
+// bindHybrid binds blocks with linear attention or gated full attention. linear and
+// ffn bind the halves that differ between architectures.
 func (m *decoder) bindHybrid(f *model.File, sections []int, linear, ffn func(i int) half) {
 	c := &m.cfg
 	m.norm = rms(f, "output_norm", c.Embd)

@@ -9,8 +9,8 @@ func init() {
 	model.Register("qwen3moe", model.Arch{Chat: "ChatML", Open: openQwen3MoE, Required: []string{"*_norm*"}})
 }
 
-// openQwen3MoE opens the mixtures of Qwen 3: the weights of the chosen experts
-// sum to 1. Source: arXiv 2505.09388.
+// openQwen3MoE opens Qwen 3's mixtures of experts: the weights of the chosen
+// experts sum to 1. Source: arXiv 2505.09388.
 func openQwen3MoE(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -6,9 +6,9 @@ func init() {
 	model.Register("qwen3next", model.Arch{Chat: "ChatML", Open: openQwen3Next, Ahead: true})
 }
 
-// openQwen3Next opens Qwen3-Next: Qwen 3.5's blocks with the value heads of a
-// key head side by side and both gates of linear attention in one matrix.
-// Older files have all its projections in one, a key head at a time.
+// openQwen3Next opens Qwen3-Next: Qwen 3.5's blocks, with the value heads of a key
+// head stored together and both gates of linear attention in one matrix. In older
+// files, one matrix holds all projections of linear attention, ordered by key head.
 func openQwen3Next(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

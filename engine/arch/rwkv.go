@@ -5,13 +5,13 @@ import (
 	"godwit/engine/model"
 )
 
-// What RWKV models share: each row is mixed with the one before it, and a matrix for each
-// head takes the place of the cache.
+// Code shared by the RWKV models. In all of them, each row is mixed with the
+// previous one, and a matrix per head replaces the cache.
 
-// rwkvEps is the term of the norm behind the recurrence.
+// rwkvEps is the epsilon of the norm after the recurrence.
 const rwkvEps = 64e-5
 
-// previous computes, for each column, the row before minus the row.
+// previous computes the previous row minus the row, for each column.
 func previous(g *graph.Builder, x graph.Value, layer int) graph.Value {
 	w := constant("previous", 2*g.Width(x), 1)
 	w.Shape = []int{2, g.Width(x)}
@@ -26,7 +26,7 @@ func lerp(g *graph.Builder, x, by graph.Value, w *graph.Weight) graph.Value {
 	return g.Add(x, g.Affine(by, w, nil))
 }
 
-// headSums adds up the columns of each head.
+// headSums computes the sum over the columns of each head.
 func headSums(g *graph.Builder, x graph.Value, heads int) graph.Value {
 	dim := g.Width(x) / heads
 	w := constant("ones", dim*heads, 1)
@@ -50,7 +50,7 @@ func (m *channelMix) forward(g *graph.Builder, x graph.Value, _ model.Inputs) gr
 	return g.Mul(g.Act(g.Linear(lerp(g, x, by, m.mixR), m.receptance, nil), graph.Sigmoid), y)
 }
 
-// wkvHeads reads the size of a head and how many there are.
+// wkvHeads reads the head size and the number of heads.
 func wkvHeads(f *model.File, c *model.Config) (dim, heads int) {
 	dim = f.Int("wkv.head_size")
 	if dim > maxHeadDim || c.Embd%dim != 0 || c.Embd/dim > maxHeads {
@@ -63,8 +63,8 @@ func wkvHeads(f *model.File, c *model.Config) (dim, heads int) {
 	return dim, c.Embd / dim
 }
 
-// trimmed ends the pass of a model whose feed-forward blocks look back too: only the
-// output rows go to the head.
+// trimmed ends the pass of a model whose feed-forward blocks also read the previous
+// row. Only the output rows reach the head.
 func (m *decoder) trimmed(g *graph.Builder, in model.Inputs, x graph.Value) graph.Value {
 	if !pooled(&m.cfg, in) {
 		x = g.Gather(x)

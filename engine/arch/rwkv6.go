@@ -10,13 +10,13 @@ func init() {
 	model.Register("rwkv6qwen2", model.Arch{Open: openRWKV6Qwen2})
 }
 
-// timeMix6 is RWKV 6's recurrence: the mix of a row with the one before it depends on
-// both, and so does the decay of each column. Without a bonus for the row itself it is
-// gated linear attention. Source: arXiv 2404.05892.
+// timeMix6 is RWKV 6's recurrence. The mix of a row with the previous one depends
+// on both rows, and so does the decay of each column. Without a bonus for the
+// current row, it is gated linear attention. Source: arXiv 2404.05892.
 type timeMix6 struct {
 	layer, heads, perKV          int
 	mixX, fused                  *graph.Weight
-	mixes                        [5]*graph.Weight // mixes of decay, key, value, receptance and gate, where they are not fused
+	mixes                        [5]*graph.Weight // mixes of decay, key, value, receptance and gate, if they are not fused
 	w1, w2                       *graph.Weight
 	decay, decay1, decay2        *graph.Weight
 	bonus                        *graph.Weight
@@ -67,7 +67,7 @@ func (m *timeMix6) bindNorm(f *model.File, c *model.Config) {
 	m.norm = norm{kind: graph.Layer, eps: rwkvEps, group: c.Embd / m.heads, w: f.Weight(name+".weight", c.Embd), b: f.Weight(name+".bias", c.Embd)}
 }
 
-// mixed computes the five mixes of a row with the one before it.
+// mixed computes the five mixes of a row with the previous one.
 func (m *timeMix6) mixed(g *graph.Builder, x graph.Value) (out [5]graph.Value) {
 	by := previous(g, x, m.layer)
 	width := g.Width(x)
@@ -108,14 +108,14 @@ func (m *timeMix6) forward(g *graph.Builder, x graph.Value, _ model.Inputs) grap
 	return g.Linear(y, m.out, nil)
 }
 
-// rwkv6 halves what a block gives after every few blocks.
+// rwkv6 halves the residual stream after every few blocks.
 type rwkv6 struct {
 	decoder
 	every int // 0 for never
 }
 
-// openRWKV6 opens RWKV 6: no attention, but a state that decays by column. Source: arXiv
-// 2404.05892.
+// openRWKV6 opens RWKV 6, which has no attention but a state with a decay for each
+// column. Source: arXiv 2404.05892.
 func openRWKV6(f *model.File) (model.Model, error) {
 	m := &rwkv6{decoder: *newDecoder(f), every: f.IntOr("rescale_every_n_layers", 0)}
 	m.ownOutput(f)
@@ -127,7 +127,7 @@ func openRWKV6(f *model.File) (model.Model, error) {
 		mix := bindTimeMix6(f, c, i, 0)
 		mix.bindNorm(f, c)
 		if mix.bonus == nil {
-			f.Weight(blk(i, "time_mix_first.weight"), c.Embd/mix.heads, mix.heads) // names it as missing
+			f.Weight(blk(i, "time_mix_first.weight"), c.Embd/mix.heads, mix.heads) // reports the tensor as missing
 		}
 		m.blocks = append(m.blocks, block{
 			mixNorm: biased(f, blk(i, "attn_norm"), c.Embd), mix: mix,

@@ -10,15 +10,15 @@ func init() {
 	model.Register("arwkv7", model.Arch{Open: openARWKV7, Unread: firstValues})
 }
 
-// timeMix7 is RWKV 7's recurrence: the delta rule with its own direction of removal and a
-// decay for each column. Values of later layers lean on those of the first. Source: arXiv
-// 2503.14456.
+// timeMix7 is RWKV 7's recurrence: the delta rule with a separate removal direction
+// and a decay for each column. Values of later layers are mixed with those of the
+// first layer. Source: arXiv 2503.14456.
 type timeMix7 struct {
 	layer, heads           int
 	mix                    *graph.Weight // mix of receptance, decay, key, value, rate and gate, one after another
 	w0, w1, w2             *graph.Weight // decay
 	a0, a1, a2             *graph.Weight // rate
-	v0, v1, v2             *graph.Weight // share of the first layer's values; nil in the first layer
+	v0, v1, v2             *graph.Weight // weight of the first layer's values; nil in the first layer
 	g1, g2                 *graph.Weight // gate; nil for none
 	kk, ka, rk             *graph.Weight
 	key, value, receptance *graph.Weight
@@ -59,20 +59,21 @@ func bindTimeMix7(f *model.File, c *model.Config, layer int) *timeMix7 {
 	return m
 }
 
-// mixed returns part i of the mixes of a row with the one before it.
+// mixed returns mix i of a row with the previous one.
 func (m *timeMix7) mixed(g *graph.Builder, x, by graph.Value) func(i int) graph.Value {
 	n := g.Width(x)
 	all := g.Affine(g.Repeat(by, n, m.mix.Elems()/n, true), m.mix, nil)
 	return func(i int) graph.Value { return g.Add(x, g.Slice(all, 0, i*n, n)) }
 }
 
-// forward returns the result and the layer's values; first are those of the first layer.
+// forward returns the result and the layer's values. first holds the values of the
+// first layer.
 func (m *timeMix7) forward(g *graph.Builder, x, first graph.Value) (y, values graph.Value) {
 	dim := g.Width(x) / m.heads
 	part := m.mixed(g, x, previous(g, x, m.layer))
 	r := g.Linear(part(0), m.receptance, nil)
 	w := g.Linear(g.Act(g.Linear(part(1), m.w1, nil), graph.Tanh), m.w2, m.w0)
-	w = g.Scale(g.Act(w, graph.Sigmoid), -0.606531) // e^(-1/2) at most
+	w = g.Scale(g.Act(w, graph.Sigmoid), -0.606531) // at most e^(-1/2)
 	k, v := g.Linear(part(2), m.key, nil), g.Linear(part(3), m.value, nil)
 	values = v
 	if first != graph.None {
@@ -91,14 +92,14 @@ func (m *timeMix7) forward(g *graph.Builder, x, first graph.Value) (y, values gr
 	return g.Linear(y, m.out, nil), values
 }
 
-// rwkv7 hands the first layer's values to the others.
+// rwkv7 passes the first layer's values to the other layers.
 type rwkv7 struct {
 	decoder
 	mixes []*timeMix7
 }
 
-// firstValues are tensors of the first layer that nothing can use, as there is no layer
-// before it.
+// firstValues are tensors that mix in the first layer's values. The first layer
+// does not use them.
 var firstValues = []string{"blk.0.time_mix_v0.weight", "blk.0.time_mix_v1.weight", "blk.0.time_mix_v2.weight"}
 
 // openRWKV7 opens RWKV 7: a recurrence with the delta rule and squared ReLUs. Source: arXiv
@@ -113,7 +114,7 @@ func openRWKV7(f *model.File) (model.Model, error) {
 		name := func(s string) string { return blk(i, "channel_mix_"+s+".weight") }
 		mix := bindTimeMix7(f, c, i)
 		if !mix.norm.given() {
-			f.Weight(blk(i, "time_mix_ln.weight"), c.Embd) // names it as missing
+			f.Weight(blk(i, "time_mix_ln.weight"), c.Embd) // reports the tensor as missing
 		}
 		m.mixes = append(m.mixes, mix)
 		m.blocks = append(m.blocks, block{

@@ -10,12 +10,12 @@ func init() { model.Register("smallthinker", model.Arch{Open: openSmallThinker})
 // smallThinker chooses a layer's experts from the block's input, before attention.
 type smallThinker struct{ decoder }
 
-// smallWindow is the window of SmallThinker, whatever number its files give.
+// smallWindow is SmallThinker's window, regardless of the number in its files.
 const smallWindow = 4096
 
-// openSmallThinker opens SmallThinker: experts with a ReLU gate that are chosen before
-// attention. With a window, every fourth layer sees everything and every fourth does not rotate.
-// Source: arXiv 2507.20984.
+// openSmallThinker opens SmallThinker: experts with a ReLU gate, which are chosen
+// before attention. In models with a window, every fourth layer attends to
+// everything and has no RoPE. Source: arXiv 2507.20984.
 func openSmallThinker(f *model.File) (model.Model, error) {
 	m := &smallThinker{*plain{
 		halves: true,
@@ -31,7 +31,7 @@ func openSmallThinker(f *model.File) (model.Model, error) {
 			return windowed, window
 		},
 		attention: func(f *model.File, c *model.Config, a *attention) {
-			// The step is also the layer count of models that rotate everywhere.
+			// A step equal to the layer count means RoPE in all layers. The step is 4.
 			if f.IntOr("attention.sliding_window", 0) > 0 && c.Layers != 4 && a.Layer%4 == 0 {
 				a.rope = nil
 			}

@@ -4,8 +4,8 @@ import "godwit/engine/model"
 
 func init() { model.Register("smollm3", model.Arch{Open: openSmolLM3}) }
 
-// openSmolLM3 opens SmolLM3: Llama without positions in every fourth layer.
-// Source: arXiv 2501.18795 (NoPE layers).
+// openSmolLM3 opens SmolLM3: Llama without RoPE in every fourth layer. Source:
+// arXiv 2501.18795 (NoPE layers).
 func openSmolLM3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindLlama(f, true)

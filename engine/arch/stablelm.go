@@ -4,9 +4,9 @@ import "godwit/engine/model"
 
 func init() { model.Register("stablelm", model.Arch{Open: openStableLM}) }
 
-// openStableLM opens StableLM 2 and StableLM 3B: layer norms and part of each head
-// rotated. The 12B model has norms on query and key heads, and attention and
-// feed-forward in parallel behind one norm. Source: arXiv 2402.17834.
+// openStableLM opens StableLM 2 and StableLM 3B: layer norms and RoPE on part of
+// each head. The 12B model has norms on query and key heads, and attention and
+// feed-forward in parallel after one norm. Source: arXiv 2402.17834.
 func openStableLM(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, layerNorm: true, ownOutput: true,

@@ -7,9 +7,9 @@ import (
 
 func init() { model.Register("step35", model.Arch{Open: openStep35, Ahead: true}) }
 
-// openStep35 opens Step 3.5: counts of heads that differ between layers, a gate on each
+// openStep35 opens Step 3.5: head counts that differ between layers, a gate on each
 // head's result, windows with a RoPE base of their own, and bounded experts. Layers
-// without a window rotate half as many columns.
+// without a window apply RoPE to half as many columns.
 func openStep35(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true, windows: everyNth(4, 0),

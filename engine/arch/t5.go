@@ -17,18 +17,19 @@ func init() {
 // t5Stack is the encoder or the decoder of T5.
 type t5Stack struct {
 	blocks []block
-	cross  []t5Cross // one a block; none in an encoder
+	cross  []t5Cross // one per block; empty in an encoder
 	norm   norm
 }
 
-// t5Cross is attention to the encoder's rows, whose keys and values the encoder's pass ends
-// in.
+// t5Cross is attention to the encoder's rows. Its keys and values are the results
+// of the encoder's pass.
 type t5Cross struct {
 	norm       norm
 	q, k, v, o *graph.Weight
 }
 
-// t5Feed binds a feed-forward block: gated by GELU where it has a gate, else with a ReLU.
+// t5Feed binds a feed-forward block, with a GELU gate if it has a gate, else with a
+// ReLU.
 func t5Feed(f *model.File, c *model.Config, prefix string, n int) *ffn {
 	m := &ffn{up: f.Matrix(prefix+"ffn_up.weight", c.Embd, n), down: f.Matrix(prefix+"ffn_down.weight", n, c.Embd), f: graph.ReLU}
 	if f.HasTensor(prefix + "ffn_gate.weight") {
@@ -37,7 +38,8 @@ func t5Feed(f *model.File, c *model.Config, prefix string, n int) *ffn {
 	return m
 }
 
-// bindT5 binds a stack of n blocks. All of them add the first one's values for distances.
+// bindT5 binds a stack of n blocks. All blocks use the first block's relative
+// position biases.
 func bindT5(f *model.File, c *model.Config, side string, n int, both bool) t5Stack {
 	s := t5Stack{norm: rms(f, side+".output_norm", c.Embd)}
 	h, hidden := readHeads(f, c, nil), f.Int("feed_forward_length")
@@ -83,14 +85,14 @@ func bindT5(f *model.File, c *model.Config, side string, n int, both bool) t5Sta
 	return s
 }
 
-// t5Encoder is an embedding model of T5's encoder alone.
+// t5Encoder is an embedding model made of T5's encoder only.
 type t5Encoder struct {
 	decoder
 	encoder t5Stack
 }
 
-// openT5Encoder opens T5's encoder: an embedding model with learned values for distances.
-// Source: arXiv 1910.10683.
+// openT5Encoder opens T5's encoder as an embedding model with learned relative
+// position biases. Source: arXiv 1910.10683.
 func openT5Encoder(f *model.File) (model.Model, error) {
 	m := &t5Encoder{decoder: decoder{cfg: f.Config()}}
 	m.cfg.Embedding = true
@@ -114,13 +116,13 @@ func (m *t5Encoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.head(g, in, m.encoder.run(g, g.Embed(m.embd, 1, graph.ByToken), in))
 }
 
-// t5 is an encoder, and a decoder that reads what it gives.
+// t5 is an encoder and a decoder that reads the encoder's result.
 type t5 struct {
 	decoder
 	encoder, decode t5Stack
 }
 
-// openT5 opens T5, Flan-T5 and models built like them: an encoder, and a decoder that
+// openT5 opens T5, Flan-T5 and similar models: an encoder, and a decoder that
 // attends to its own text and to the encoder's. Source: arXiv 1910.10683.
 func openT5(f *model.File) (model.Model, error) {
 	m := &t5{decoder: *newDecoder(f)}
@@ -137,8 +139,8 @@ func openT5(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// Encode records the encoder's pass. Its rows are the keys and values of every block of the
-// decoder, one after another.
+// Encode records the encoder's pass. Its rows contain the keys and values for every
+// decoder block, one block after another.
 func (m *t5) Encode(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Gather(m.encoder.norm.apply(g, m.encoder.run(g, g.Embed(m.embd, 1, graph.ByToken), in)))
 	out := graph.None
@@ -173,11 +175,11 @@ func (m *t5) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	return m.head(g, in, x)
 }
 
-// forward attends to the encoder's rows: column first of them is where the block's keys
-// begin, its values lie behind.
+// forward attends to the encoder's rows. The block's keys begin at column first,
+// and its values follow them.
 func (c *t5Cross) forward(g *graph.Builder, x graph.Value, heads int, e *model.Encoded, first int) graph.Value {
 	if e == nil {
-		e = &model.Encoded{Count: 1} // a plan of which only the sizes count
+		e = &model.Encoded{Count: 1} // a plan that needs only the sizes
 	}
 	keys, values := c.k.Rows()/heads, c.v.Rows()/heads
 	width := 0
@@ -196,7 +198,7 @@ func (c *t5Cross) forward(g *graph.Builder, x graph.Value, heads int, e *model.E
 	return g.Linear(g.HeadLinear(g.Softmax(scores, e.Count), v), c.o, nil)
 }
 
-// encoded is a tensor of three dimensions whose values a function gives.
+// encoded returns a tensor with three dimensions whose values a function computes.
 func encoded(name string, shape []int, at func(i, j, k int) float32) *graph.Weight {
 	w := &graph.Weight{Name: name, Type: dtype.F32, Shape: shape}
 	for k := range shape[2] {

@@ -7,14 +7,14 @@ import (
 
 func init() { model.Register("talkie", model.Arch{Open: openTalkie}) }
 
-// talkie adds a part of the normalised embedding to what each block gives.
+// talkie adds a part of the normalised embedding to each block's result.
 type talkie struct {
 	decoder
 	gains []*graph.Weight
 }
 
-// openTalkie opens Talkie: norms without weights, a gain on each query head after RoPE,
-// and the embedding added again behind every block.
+// openTalkie opens Talkie: norms without weights, a gain on each query head after
+// RoPE, and the embedding added again after every block.
 func openTalkie(f *model.File) (model.Model, error) {
 	eps := f.Epsilon("attention.layer_norm_rms_epsilon")
 	bare := norm{kind: graph.RMS, eps: max(eps, 1e-12)}
