@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// GPT-2 writes every byte as a printable character: itself where it is one in
-// Latin-1, else the next of U+0100, U+0101, … Source: bytes_to_unicode in
-// encoder.py of OpenAI's gpt-2.
+// GPT-2 writes every byte as a printable character. A byte that is printable in
+// Latin-1 stands for itself. The other bytes are assigned U+0100, U+0101, … in
+// order. Source: bytes_to_unicode in encoder.py of OpenAI's gpt-2.
 var (
 	byteRunes = func() (to [256]rune) {
 		next := rune(0x100)
@@ -19,7 +19,8 @@ var (
 		}
 		return to
 	}()
-	// runeBytes is the way back, -1 for what stands for no byte.
+	// runeBytes maps characters back to bytes, and to -1 if a character does not
+	// stand for a byte.
 	runeBytes = func() (to [0x180]int16) {
 		for i := range to {
 			to[i] = -1
@@ -31,7 +32,7 @@ var (
 	}()
 )
 
-// appendAlphabet appends text in GPT-2's alphabet.
+// appendAlphabet appends text written in GPT-2's alphabet.
 func appendAlphabet(dst, text []byte) []byte {
 	for _, b := range text {
 		if r := byteRunes[b]; r < 0x80 {
@@ -51,7 +52,7 @@ func byteOf(r rune) (byte, bool) {
 	return byte(runeBytes[r]), true
 }
 
-// hashAlphabet fills the hashes of the alphabet's characters.
+// hashAlphabet computes the hashes of the alphabet's characters.
 func (v *vocab) hashAlphabet() {
 	for _, r := range byteRunes {
 		var buf [utf8.UTFMax]byte

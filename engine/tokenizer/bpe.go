@@ -7,7 +7,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// bpe encodes with vocabularies whose pairs merge by rank inside words.
+// bpe encodes with vocabularies that merge pairs by rank inside words.
 type bpe struct {
 	t       *Tokenizer
 	vocab   *vocab
@@ -30,7 +30,8 @@ func (m *bpe) append(dst []llm.Token, s *scratch, text []byte, _ bool) []llm.Tok
 	return m.split(dst, s, norm, 0)
 }
 
-// split cuts text by the given pass, and the pieces by the later ones.
+// split cuts text with the given pass, and cuts the resulting pieces with the later
+// passes.
 func (m *bpe) split(dst []llm.Token, s *scratch, text []byte, pass int) []llm.Token {
 	if pass == len(m.t.pre.scans) {
 		return m.word(dst, s, text)
@@ -44,7 +45,7 @@ func (m *bpe) split(dst []llm.Token, s *scratch, text []byte, pass int) []llm.To
 	return dst
 }
 
-// appendSolid appends the tokens of text without its spaces.
+// appendSolid appends the tokens of text, ignoring its spaces.
 func (m *bpe) appendSolid(dst []llm.Token, s *scratch, text []byte) []llm.Token {
 	for len(text) > 0 {
 		end := m.classes.runNot(text, 0, space)
@@ -58,7 +59,7 @@ func (m *bpe) appendSolid(dst []llm.Token, s *scratch, text []byte) []llm.Token 
 	return dst
 }
 
-// word appends the tokens of what the last pass left whole.
+// word appends the tokens of a piece that the last pass left whole.
 func (m *bpe) word(dst []llm.Token, s *scratch, text []byte) []llm.Token {
 	p := &m.t.pre
 	if !p.raw {
@@ -82,8 +83,8 @@ func (m *bpe) word(dst []llm.Token, s *scratch, text []byte) []llm.Token {
 	return s.merger.encode(dst, text)
 }
 
-// metaspace appends the tokens of a line of escaped text, of which every
-// escaped space starts a word and the first word has one.
+// metaspace appends the tokens of a line of escaped text. Every escaped space
+// starts a word, and one is added before the first word.
 func (m *bpe) metaspace(dst []llm.Token, s *scratch, line []byte) []llm.Token {
 	if !bytes.HasPrefix(line, []byte(escape)) {
 		s.word = append(append(s.word[:0], escape...), line...)

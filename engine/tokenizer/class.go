@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is a set of properties of a code point that the pre-tokenizers need.
+// class is a set of code point properties that pre-tokenizers use.
 type class uint8
 
 const (
@@ -20,8 +20,8 @@ const (
 	lower                    // \p{Ll}
 )
 
-// classes is a table in two steps: the block of 256 code points, then the code
-// point in it. Equal blocks share their storage.
+// classes is a table with two levels: first the block of 256 code points, then the
+// code point in the block. Equal blocks share storage.
 type classes struct {
 	ascii [128]class
 	block [(unicode.MaxRune + 1) >> 8]uint16
@@ -74,7 +74,7 @@ func paint(flat []class, set class, lo, hi, stride uint32) {
 	}
 }
 
-// of returns the class of r, 0 for what is not a code point.
+// of returns the class of r, or 0 if r is not a code point.
 func (t *classes) of(r rune) class {
 	if uint32(r) > unicode.MaxRune {
 		return 0
@@ -82,7 +82,7 @@ func (t *classes) of(r rune) class {
 	return t.cells[t.block[r>>8]][r&0xff]
 }
 
-// at returns class and length of the code point at s[i], i < len(s).
+// at returns the class and length of the code point at s[i], i < len(s).
 func (t *classes) at(s []byte, i int) (class, int) {
 	if b := s[i]; b < 0x80 {
 		return t.ascii[b], 1
@@ -91,7 +91,7 @@ func (t *classes) at(s []byte, i int) (class, int) {
 	return t.of(r), n
 }
 
-// next returns the class of the code point at s[i], 0 at the end.
+// next returns the class of the code point at s[i], or 0 at the end.
 func (t *classes) next(s []byte, i int) class {
 	if i >= len(s) {
 		return 0
@@ -100,7 +100,8 @@ func (t *classes) next(s []byte, i int) class {
 	return c
 }
 
-// run returns the end of the code points from s[i] on that have one of set.
+// run returns the end of the longest sequence of code points from s[i] on whose
+// class intersects set.
 func (t *classes) run(s []byte, i int, set class) int {
 	for i < len(s) {
 		c, n := t.at(s, i)
@@ -112,7 +113,8 @@ func (t *classes) run(s []byte, i int, set class) int {
 	return i
 }
 
-// runNot returns the end of the code points from s[i] on that have none of set.
+// runNot returns the end of the longest sequence of code points from s[i] on whose
+// class does not intersect set.
 func (t *classes) runNot(s []byte, i int, set class) int {
 	for i < len(s) {
 		c, n := t.at(s, i)
@@ -124,17 +126,18 @@ func (t *classes) runNot(s []byte, i int, set class) int {
 	return i
 }
 
-// widths is the length of the UTF-8 sequence that a byte with these four high
-// bits starts; a continuation byte counts as one.
+// widths maps a lead byte's four high bits to the length of its UTF-8 sequence. A
+// continuation byte has length one.
 var widths = [16]uint8{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4}
 
-// width is the length of the code point that starts at s[i], cut at the end.
+// width returns the length of the code point that starts at s[i], limited by the
+// end of s.
 func width(s []byte, i int) int {
 	return min(int(widths[s[i]>>4]), len(s)-i)
 }
 
-// runeAt decodes the code point at s[i], i < len(s), of text that normalize
-// accepts. Surrogates and the like decode to what their bits say.
+// runeAt decodes the code point at s[i], i < len(s). The text must come from
+// normalize. A surrogate decodes to the value of its bits.
 func runeAt(s []byte, i int) (rune, int) {
 	b := s[i]
 	if b < 0x80 {
@@ -152,9 +155,9 @@ func runeAt(s []byte, i int) (rune, int) {
 	}
 }
 
-// normalize returns text as byte-level vocabularies see it: what is not a code
-// point becomes U+FFFD, one a byte, and overlong forms become short. Surrogates
-// pass. The result is text itself where nothing changes, else dst's storage.
+// normalize returns text as byte-level vocabularies see it. Each byte that is not
+// part of a code point becomes U+FFFD, overlong forms become short, and surrogates
+// stay. The result is text itself if nothing changes, else it uses dst's storage.
 func normalize(dst, text []byte) []byte {
 	if utf8.Valid(text) {
 		return text
@@ -175,8 +178,8 @@ func normalize(dst, text []byte) []byte {
 	return dst
 }
 
-// wellFormed reports whether the bytes at text[i] are a code point, surrogate
-// or not, in its short form.
+// wellFormed reports whether the bytes at text[i] encode a code point in its
+// shortest form. Surrogates count as code points.
 func wellFormed(text []byte, i int) bool {
 	if text[i] < 0x80 {
 		return true
@@ -193,8 +196,8 @@ func wellFormed(text []byte, i int) bool {
 	return false
 }
 
-// lenient decodes one code point, overlong or not, or gives U+FFFD for the one
-// byte at text[i].
+// lenient decodes one code point, which may be overlong. For any other byte it
+// returns U+FFFD and a length of one.
 func lenient(text []byte, i int) (rune, int) {
 	n := width(text, i)
 	if text[i] >= 0x80 && n < 2 || text[i] >= 0xf8 || n != int(widths[text[i]>>4]) {
@@ -212,7 +215,7 @@ func lenient(text []byte, i int) (rune, int) {
 	return r, n
 }
 
-// appendRune appends the UTF-8 form of r, of surrogates as well.
+// appendRune appends the UTF-8 form of r, including surrogates.
 func appendRune(dst []byte, r rune) []byte {
 	switch {
 	case r < 0x80:

@@ -8,11 +8,11 @@ import (
 	"godwit/engine/llm"
 )
 
-// Decode returns the text of tokens. With special, every token is written out;
-// without, BOS and EOS that the model adds are left off and control tokens give
-// nothing. The result need not be valid UTF-8. It is the text as a whole: a
-// space in front that only the vocabulary wants goes, and where the model's
-// own tokenizer does so, spaces before punctuation as well.
+// Decode returns the text of tokens. With special, every token is written out.
+// Otherwise, control tokens and the BOS and EOS that the model adds are omitted.
+// The result may not be valid UTF-8. It is treated as a complete text, so a leading
+// space that only the vocabulary requires is removed. If the model's own tokenizer
+// removes spaces before punctuation, so does Decode.
 func (t *Tokenizer) Decode(tokens []llm.Token, special bool) []byte {
 	strip := t.addPrefix
 	if !special {
@@ -36,9 +36,9 @@ func (t *Tokenizer) Decode(tokens []llm.Token, special bool) []byte {
 	return dst
 }
 
-// AppendPiece appends the text of one token as it stands inside of a longer
-// text. A token may be a part of a code point. Without special, control tokens
-// and the unknown one give nothing.
+// AppendPiece appends the text of one token as it appears inside a longer text. A
+// token may be a part of a code point. Without special, control tokens and the
+// unknown token append nothing.
 func (t *Tokenizer) AppendPiece(dst []byte, tok llm.Token, special bool) []byte {
 	if !t.valid(tok) {
 		return dst
@@ -65,8 +65,8 @@ func (t *Tokenizer) AppendPiece(dst []byte, tok llm.Token, special bool) []byte 
 	return dst
 }
 
-// Piece is the text of one token, control tokens included. The slice is shared:
-// it must not be changed.
+// Piece returns the text of one token, including control tokens. The slice is
+// shared and must not be changed.
 func (t *Tokenizer) Piece(tok llm.Token) []byte {
 	if !t.valid(tok) {
 		return nil
@@ -75,10 +75,10 @@ func (t *Tokenizer) Piece(tok llm.Token) []byte {
 	return p.text[p.ends[tok]:p.ends[tok+1]:p.ends[tok+1]]
 }
 
-// pieces are the texts of all tokens, one after the other.
+// pieces holds the concatenated texts of all tokens.
 type pieces struct {
 	text []byte
-	ends []int // end tokens before the current one
+	ends []int // end offset of each token's text
 }
 
 func (t *Tokenizer) newPieces() *pieces {
@@ -90,7 +90,7 @@ func (t *Tokenizer) newPieces() *pieces {
 	return p
 }
 
-// appendSpaces appends s with escaped spaces as spaces.
+// appendSpaces appends s with escaped spaces converted to spaces.
 func appendSpaces(dst []byte, s string) []byte {
 	for {
 		i := strings.Index(s, escape)
@@ -102,11 +102,12 @@ func appendSpaces(dst []byte, s string) []byte {
 	}
 }
 
-// shown is how much of its token a character that stands for no byte shows.
+// shown is how many bytes of the remaining text are printed for a character outside
+// the alphabet.
 const shown = 256
 
-// appendBytes appends the bytes that s stands for in GPT-2's alphabet. A
-// character that is not in it shows what it is and where, as in llama.cpp.
+// appendBytes converts s from GPT-2's alphabet to bytes. A character outside the
+// alphabet is printed with its position, as in llama.cpp.
 func appendBytes(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for i := 0; i < len(s); {
@@ -146,11 +147,10 @@ func hexDigit(b byte) (byte, bool) {
 	return 0, false
 }
 
-// cleanSpaces takes out the spaces that English does not put around
-// punctuation: before . , ! and ?, around an apostrophe that stands alone, and
-// before 's 'm 're and 've. It works in place.
-// Source: clean_up_tokenization of the transformers library, in llama.cpp's
-// order.
+// cleanSpaces removes spaces that English does not write around punctuation: before
+// . , ! and ?, around an apostrophe that stands alone, and before 's 'm 're and
+// 've. It works in place. Source: clean_up_tokenization of the transformers
+// library, in llama.cpp's order.
 func cleanSpaces(text []byte) []byte {
 	if bytes.IndexByte(text, ' ') < 0 {
 		return text
@@ -173,7 +173,7 @@ func cleanSpaces(text []byte) []byte {
 	})
 }
 
-// dropBefore drops the spaces that stand before what drop accepts.
+// dropBefore removes spaces before text that drop accepts.
 func dropBefore(text []byte, drop func(rest []byte) bool) []byte {
 	dst := text[:0]
 	for i, b := range text {
@@ -185,7 +185,7 @@ func dropBefore(text []byte, drop func(rest []byte) bool) []byte {
 	return dst
 }
 
-// closeApostrophes turns " ' " into "'".
+// closeApostrophes replaces " ' " by "'".
 func closeApostrophes(text []byte) []byte {
 	dst := text[:0]
 	for i := 0; i < len(text); i++ {

@@ -10,32 +10,33 @@ import (
 // Piece is a part of a prompt.
 type Piece struct {
 	Text    string
-	Trusted bool // written by the template, not by a person: special tokens count
+	Trusted bool // written by the template, not by a person, so special tokens are recognised
 }
 
-// Options say what Encode adds and parses.
+// Options select what Encode adds and recognises.
 type Options struct {
-	AddSpecial   bool // BOS, EOS and the like, as the model wants them
-	AddBOS       bool // only what goes in front of text, and not a second time
-	ParseSpecial bool // control tokens in trusted pieces are tokens, not text
-	Joined       bool // text stands before the pieces, so no dummy space goes in front of them
+	AddSpecial   bool // add BOS, EOS and similar tokens as the model requires
+	AddBOS       bool // add only the tokens at the start of a text, unless they are already there
+	ParseSpecial bool // control tokens in trusted pieces are recognised as tokens
+	Joined       bool // other text precedes the pieces, so no leading space is added
 }
 
-// scratch are the buffers of one encoding.
+// scratch holds the buffers of one encoding.
 type scratch struct {
 	text  []byte
 	parts []trust
 	cut   partition
 
 	escaped []byte // the text of a span with spaces escaped
-	norm    []byte // the same, normalised
+	norm    []byte // escaped text after normalisation
 	word    []byte // a word in the vocabulary's alphabet
 	merger  merger
-	memo    [maxPasses]int // BPE: of each pass
-	best    []arc          // UGM
+	memo    [maxPasses]int // for BPE, the memo of each pass
+	best    []arc          // for UGM
 }
 
-// keep is the most bytes or entries that a pooled buffer may have.
+// keep is the largest size, in bytes or entries, of a buffer that is returned to
+// the pool.
 const keep = 1 << 20
 
 func (s *scratch) large() bool {
@@ -43,10 +44,10 @@ func (s *scratch) large() bool {
 		cap(s.merger.syms), cap(s.merger.heap), cap(s.cut.found), cap(s.cut.spans)) > keep
 }
 
-// A model is the algorithm of one kind of vocabulary.
+// A model is the encoding algorithm of one kind of vocabulary.
 type model interface {
-	// append adds the tokens of text. first says that a special token, or
-	// nothing, precedes it.
+	// append adds the tokens of text. first reports that text is at the start or
+	// follows a special token.
 	append(dst []llm.Token, s *scratch, text []byte, first bool) []llm.Token
 }
 
@@ -64,10 +65,10 @@ func (t *Tokenizer) newModel() model {
 	return &spm{t: t, vocab: t.vocab()}
 }
 
-// EncodeText returns the tokens of a text. addSpecial adds BOS, EOS and the
-// like as the model wants them; parseSpecial takes control tokens in the text
-// for what they are. Text need not be valid UTF-8: byte-level vocabularies get
-// U+FFFD for each byte that is out of place, those with byte tokens the bytes.
+// EncodeText returns the tokens of a text. addSpecial adds BOS, EOS and similar
+// tokens as the model requires. parseSpecial recognises control tokens in the text.
+// The text may be invalid UTF-8. Then byte-level vocabularies encode U+FFFD for
+// each invalid byte, and vocabularies with byte tokens encode the bytes themselves.
 func (t *Tokenizer) EncodeText(text string, addSpecial, parseSpecial bool) []llm.Token {
 	s := t.pool.Get().(*scratch)
 	s.text = append(s.text[:0], text...)
@@ -77,10 +78,10 @@ func (t *Tokenizer) EncodeText(text string, addSpecial, parseSpecial bool) []llm
 	return dst
 }
 
-// Encode appends the tokens of a prompt. The pieces are one text: a word may
-// continue from one into the next, so a template may end a piece where it likes.
-// But a special token has to lie within trusted text, and markers of the
-// prompt format that the file wrongly lists as text have to as well.
+// Encode appends the tokens of a prompt. The pieces form one text, and a word may
+// continue from one piece into the next, so a template may split its text anywhere.
+// A special token must be inside trusted text. The same holds for markers of the
+// prompt format that a file wrongly declares as text.
 func (t *Tokenizer) Encode(dst []llm.Token, pieces []Piece, o Options) []llm.Token {
 	s := t.pool.Get().(*scratch)
 	s.text, s.parts = s.text[:0], s.parts[:0]
@@ -107,7 +108,7 @@ func (t *Tokenizer) release(s *scratch) {
 	}
 }
 
-// encode appends the tokens of s.text, whose parts are s.parts.
+// encode appends the tokens of s.text. s.parts describes which parts are trusted.
 func (t *Tokenizer) encode(dst []llm.Token, s *scratch, o Options) []llm.Token {
 	spans := s.cut.cut(t.matcher(), s.text, s.parts)
 	bos := t.ids.bos
@@ -131,7 +132,7 @@ func (t *Tokenizer) encode(dst []llm.Token, s *scratch, o Options) []llm.Token {
 	return dst
 }
 
-// appendEnd adds what the model wants after a text.
+// appendEnd adds the tokens that the model requires after a text.
 func (t *Tokenizer) appendEnd(dst []llm.Token) []llm.Token {
 	end := None
 	switch {
@@ -146,17 +147,17 @@ func (t *Tokenizer) appendEnd(dst []llm.Token) []llm.Token {
 	return dst
 }
 
-// vocab are the indexes that encoding needs.
+// vocab holds the indexes for encoding.
 type vocab struct {
 	seed   maphash.Seed
 	words  *words
-	merges *merges // nil where pairs merge by score
+	merges *merges // nil if pairs merge by score
 	scores []float32
 
-	bytes [256]llm.Token // for a byte that no token has, None where it is dropped
+	bytes [256]llm.Token // token for a byte that no token contains; None if the byte is dropped
 	tight *[256]bool     // see merges
-	ascii [128]uint64    // hashes of GPT-2's alphabet: of its ASCII characters
-	wide  [4][64]uint64  // and of the others, by lead byte modulo 4 and second byte
+	ascii [128]uint64    // hashes of the ASCII characters in GPT-2's alphabet
+	wide  [4][64]uint64  // hashes of its other characters, by lead byte modulo 4 and second byte
 }
 
 func (t *Tokenizer) newVocab() *vocab {
@@ -176,7 +177,7 @@ func (t *Tokenizer) newVocab() *vocab {
 	return v
 }
 
-// byteToken finds the token for one byte of text that has no token.
+// byteToken finds the token for a byte of text that no token contains.
 func (v *vocab) byteToken(t *Tokenizer, b byte) llm.Token {
 	const hex = "0123456789ABCDEF"
 	if t.kind != BPE || t.pre.raw {
@@ -190,7 +191,7 @@ func (v *vocab) byteToken(t *Tokenizer, b byte) llm.Token {
 	return t.ids.unk
 }
 
-// appendToken adds the token with this text, else those of its bytes.
+// appendToken adds the token with this text, or else the tokens of its bytes.
 func (v *vocab) appendToken(dst []llm.Token, text []byte, hash uint64) []llm.Token {
 	var tok llm.Token
 	if v.merges != nil {
@@ -209,7 +210,7 @@ func (v *vocab) appendToken(dst []llm.Token, text []byte, hash uint64) []llm.Tok
 	return dst
 }
 
-// scoreRank turns a score into a rank: the higher, the earlier.
+// scoreRank converts a score to a rank. A higher score gets a lower rank.
 func (v *vocab) scoreRank(tok llm.Token) uint32 {
 	if v.scores == nil {
 		return 0

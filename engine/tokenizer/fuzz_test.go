@@ -12,8 +12,8 @@ var fuzzSeeds = []string{
 	"", "hello hello", "it's 12345\n\n  x", "é世🙂\u0301", "\xff\xc3\xe4\xbd", "\xf0\x9f", "<|im_end|><b>", "▁▁a", " a  b ", "\x00\x01", "\xed\xa0\x80", "\xf5\x80\x80\x80",
 }
 
-// FuzzRoundTrip takes text through a byte-level vocabulary and back: it has to
-// come back unchanged, except for bytes that are not a code point.
+// FuzzRoundTrip encodes and decodes text with a byte-level vocabulary. The text
+// must be unchanged, except for bytes that are not part of a code point.
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s, false)
@@ -31,8 +31,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzKinds encodes any text with every kind of vocabulary, in one piece and in
-// three, and decodes what comes out.
+// FuzzKinds encodes random text with every kind of vocabulary, in one piece and in
+// three, and decodes the result.
 func FuzzKinds(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s, s, s, true)

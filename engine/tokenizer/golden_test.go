@@ -48,8 +48,8 @@ type vectors struct {
 	}
 }
 
-// run compares every key of every case. A case that the peer could not encode
-// has to be encoded somehow.
+// run compares every key of every case. A case that the reference could not encode
+// must only encode without an error.
 func (v vectors) run(t *testing.T, tok *Tokenizer) {
 	t.Helper()
 	if len(v.Cases) == 0 {
@@ -102,7 +102,7 @@ func readVectors(t *testing.T, data []byte) vectors {
 	return v
 }
 
-// TestGoldenVocab compares with the vectors beside the small vocabularies.
+// TestGoldenVocab compares with the vectors stored next to the small vocabularies.
 func TestGoldenVocab(t *testing.T) {
 	var manifest struct {
 		Vocabs []struct {
@@ -138,8 +138,8 @@ func TestGoldenModels(t *testing.T) {
 	}
 }
 
-// TestGoldenPrompts compares with the prompts of the two real models, in one
-// piece and cut at every place where a word could continue.
+// TestGoldenPrompts compares with the prompts of the two real models, in one piece
+// and split at every place where a word may continue.
 func TestGoldenPrompts(t *testing.T) {
 	for name, path := range map[string]func(testing.TB) string{"smollm2": testmodel.SmolLM2, "gemma3": testmodel.Gemma3} {
 		var real struct {
@@ -171,13 +171,14 @@ func TestGoldenPrompts(t *testing.T) {
 	}
 }
 
-// prompt is a text of golden/models/real with its tokens.
+// prompt is a text in golden/models/real with its tokens.
 type prompt struct {
 	Rendered string
 	Tokens   []llm.Token
 }
 
-// TestSourceVocabs compares with the pairs of the larger vocabularies.
+// TestSourceVocabs compares with the .inp and .out files of the larger
+// vocabularies.
 func TestSourceVocabs(t *testing.T) {
 	pairs, err := filepath.Glob(strings.TrimSuffix(sourceVocab(t, "*"), ".gguf") + ".gguf.inp")
 	if err != nil || len(pairs) < 15 {
@@ -190,8 +191,8 @@ func TestSourceVocabs(t *testing.T) {
 	}
 }
 
-// testPair reads path.inp and path.out: texts between lines of
-// __ggml_vocab_test__, and a line of ids for each.
+// testPair reads path.inp and path.out, which contain texts between lines of
+// __ggml_vocab_test__ and one line of ids for each text.
 func testPair(t *testing.T, tok *Tokenizer, path string) {
 	t.Helper()
 	inp, err := os.ReadFile(path + ".inp")
@@ -225,8 +226,8 @@ func testPair(t *testing.T, tok *Tokenizer, path string) {
 	}
 }
 
-// TestTinyVocabs loads the vocabularies of the small models and takes text
-// there and back.
+// TestTinyVocabs loads the vocabularies of the small models and encodes and decodes
+// text.
 func TestTinyVocabs(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(golden.Smalls(t), "*.gguf"))
 	if err != nil || len(paths) == 0 {

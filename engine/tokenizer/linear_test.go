@@ -9,7 +9,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// long texts that a careless tokenizer takes quadratic time or more for.
+// Long texts for which a careless tokenizer takes quadratic time or more.
 var hostile = map[string]func(n int) string{
 	"spaces":      func(n int) string { return strings.Repeat(" ", n) },
 	"letter":      func(n int) string { return strings.Repeat("a", n) },
@@ -32,10 +32,10 @@ var hostile = map[string]func(n int) string{
 	"zero":        func(n int) string { return strings.Repeat("\x00", n) },
 }
 
-// TestLinear gives vocabularies of both large kinds a megabyte of each hostile
-// text. The bound is an order of magnitude above what a slow machine needs, and
-// two below what quadratic time would; it is one of processor time, which other
-// programs do not add to.
+// TestLinear encodes a megabyte of each hostile text with the large BPE and SPM
+// vocabularies. The time limit is ten times what a slow machine needs and a
+// hundredth of what quadratic time would take. It counts processor time, so other
+// programs do not affect it.
 func TestLinear(t *testing.T) {
 	const n, bound = 1 << 20, 5 * time.Second
 	for name, path := range map[string]string{"gemma3": testmodel.Gemma3(t), "qwen2": sourceVocab(t, "qwen2")} {
@@ -51,7 +51,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// TestLinearScans gives the same texts to every pre-tokenizer's passes alone.
+// TestLinearScans runs the passes of every pre-tokenizer on the same texts.
 func TestLinearScans(t *testing.T) {
 	const n, bound = 1 << 17, 2 * time.Second
 	for names := range patterns {

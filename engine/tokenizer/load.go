@@ -57,7 +57,7 @@ func (l *loader) load() error {
 	return nil
 }
 
-// text is an optional string.
+// text returns an optional string.
 func (l *loader) text(key string) (string, error) {
 	s, ok := l.kv.String(key)
 	if !ok && l.kv.Has(key) {
@@ -70,7 +70,8 @@ func (l *loader) notice(format string, args ...any) {
 	l.t.notices = append(l.t.notices, fmt.Sprintf(format, args...))
 }
 
-// kind sets what a kind of vocabulary implies where the file says nothing.
+// kind sets the defaults of a kind of vocabulary for keys that the file does not
+// have.
 func (l *loader) kind() error {
 	t := l.t
 	none := ids{None, None, None, None, None, None, None, None, FIM{None, None, None, None, None, None}}
@@ -98,7 +99,7 @@ func (l *loader) kind() error {
 	return nil
 }
 
-// bpe sets what a pre-tokenizer implies.
+// bpe sets the properties that follow from a pre-tokenizer.
 func (l *loader) bpe() error {
 	t := l.t
 	name, err := l.text(keyPre)
@@ -128,8 +129,8 @@ func (l *loader) bpe() error {
 	return nil
 }
 
-// merges checks that there are pairs, which are read at the first encoding.
-// gguf has checked the types of this list and of the next three.
+// merges checks that there are pairs. They are parsed at the first encoding. gguf
+// has already checked the element types of this list and the three below.
 func (l *loader) merges() error {
 	v, ok := l.kv.Value(keyMerge)
 	switch {
@@ -144,12 +145,13 @@ func (l *loader) merges() error {
 	return nil
 }
 
-// What finds tokens in text takes up to 70 times their memory.
+// Limits of a vocabulary. The indexes that find tokens take up to 70 times the
+// tokens' memory.
 const (
 	maxToken    = 1 << 20 // bytes of a token
 	maxText     = 1 << 25 // bytes of all tokens; the largest known take 3 MB
-	maxTokens   = 1 << 22 // limit on a vocabulary and on its merges; the largest known are 262,144 and twice that
-	maxCharsmap = 1 << 24 // bytes of a table of characters; T5's takes 0.3 MB
+	maxTokens   = 1 << 22 // number of tokens, and number of merges; the largest known are 262,144 and twice that
+	maxCharsmap = 1 << 24 // bytes of a character map; T5's has 0.3 MB
 )
 
 func (l *loader) tokens() error {
@@ -216,7 +218,7 @@ func (l *loader) scores() error {
 	}
 	l.t.scores, _ = v.First(n).Floats()
 	if l.t.kind != UGM {
-		return nil // others only compare them
+		return nil // other kinds only compare scores
 	}
 	for i, x := range l.t.scores {
 		if x-x != 0 {
@@ -251,7 +253,7 @@ func (l *loader) charsmap() error {
 	return nil
 }
 
-// flags reads what the file says over the kind's defaults.
+// flags replaces the kind's defaults by the flags in the file.
 func (l *loader) flags() {
 	t := l.t
 	set := func(key string, to ...*bool) {
@@ -275,8 +277,8 @@ func (l *loader) flags() {
 		t.addBOS = true
 	}
 
-	// Files of before these keys expect letters without their accents, and
-	// combining marks that stay.
+	// Files without these keys expect letters without accents and keep combining
+	// marks.
 	t.lowercase = t.kind == WPM
 	set(keyLower, &t.lowercase)
 	t.decompose = t.lowercase
@@ -290,7 +292,7 @@ func (l *loader) flags() {
 	}
 }
 
-// ids reads the tokens with a role. One out of range does not count.
+// ids reads the special tokens. An id that is out of range is ignored.
 func (l *loader) ids() {
 	t := &l.t.ids
 	for _, role := range []struct {
@@ -331,8 +333,8 @@ func (l *loader) ids() {
 	}
 }
 
-// modelName is general.name in small letters: two families of files do not say
-// otherwise which of their tokens take the spaces around them.
+// modelName returns general.name in lower case. Only the name shows for two
+// families of files which tokens remove adjacent spaces.
 func (l *loader) modelName() string {
 	name, _ := l.kv.String("general.name")
 	return strings.ToLower(name)

@@ -2,8 +2,8 @@ package tokenizer
 
 import "godwit/engine/llm"
 
-// longest encodes with RWKV's vocabularies: the longest token at each place,
-// from left to right.
+// longest encodes with RWKV's vocabularies. At each position, it takes the longest
+// token.
 type longest struct {
 	t    *Tokenizer
 	trie *trie
@@ -31,8 +31,8 @@ func (m *longest) append(dst []llm.Token, _ *scratch, text []byte, _ bool) []llm
 	return dst
 }
 
-// appendUnescaped appends the bytes of a token of an RWKV vocabulary, which
-// writes some of them as \t, \n, \r and \x00 to \xff.
+// appendUnescaped appends the bytes of a token in an RWKV vocabulary, which escapes
+// some bytes as \t, \n, \r and \x00 to \xff.
 func appendUnescaped(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		b := s[i]

@@ -12,7 +12,7 @@ import (
 type matcher struct {
 	trie   *trie
 	attrs  []attr
-	marker map[llm.Token]bool // user-defined tokens that untrusted text may not have
+	marker map[llm.Token]bool // user-defined tokens that are not recognised in untrusted text
 }
 
 func (t *Tokenizer) newMatcher() *matcher {
@@ -29,7 +29,7 @@ func (t *Tokenizer) newMatcher() *matcher {
 	return m
 }
 
-// span is a part of a text: a special token, or text where token is None.
+// span is a part of a text: a special token, or plain text if token is None.
 type span struct {
 	start, end int
 	token      llm.Token
@@ -37,24 +37,24 @@ type span struct {
 
 func (s span) size() int { return s.end - s.start }
 
-// trust is a part of a text by who wrote it, up to end.
+// trust is a part of a text up to the offset end, and whether it is trusted.
 type trust struct {
 	end     int
-	trusted bool // control tokens are parsed
-	strict  bool // markers are not, whatever their type
+	trusted bool // control tokens are recognised
+	strict  bool // markers are not recognised, whatever their type
 }
 
-// A partition cuts a text at its special tokens: the longest of all first,
-// wherever they are, then shorter ones in what is left, as llama.cpp does. Its
-// buffers are reused.
+// A partition cuts a text at its special tokens. As in llama.cpp, it takes the
+// longest tokens of the whole text first and then shorter ones in the remaining
+// text. Its buffers are reused.
 type partition struct {
 	found   []span // candidates
-	taken   []span // those that won
-	spans   []span // those and the text between them
-	covered []bool // bytes that a token, or spaces that it takes along, have taken
+	taken   []span // candidates that were chosen
+	spans   []span // the chosen candidates and the text between them
+	covered []bool // bytes that belong to a token or to spaces that it removes
 }
 
-// cut returns the spans of text in order. The parts cover it.
+// cut returns the spans of text in order. parts must cover the text.
 func (p *partition) cut(m *matcher, text []byte, parts []trust) []span {
 	p.found, p.taken, p.spans = p.found[:0], p.taken[:0], p.spans[:0]
 	part := 0
@@ -78,8 +78,8 @@ func (p *partition) cut(m *matcher, text []byte, parts []trust) []span {
 	return p.fill(text)
 }
 
-// longest returns the longest token, of at most limit bytes, at text[i] that
-// the part it lies in allows; parts starts with the part of text[i].
+// longest returns the longest token at text[i] that has at most limit bytes and
+// that the part around it allows. parts starts with the part that contains text[i].
 func (m *matcher) longest(text []byte, i, limit int, parts []trust) span {
 	best := span{i, i, None}
 	at := m.trie.root[text[i]]
@@ -95,8 +95,9 @@ func (m *matcher) longest(text []byte, i, limit int, parts []trust) span {
 	return best
 }
 
-// allowed reports whether a token that starts in a part may end at end.
-// Tokens of the prompt format lie in one part; user-defined text may continue.
+// allowed reports whether a token that starts in a part may end at end. Tokens of
+// the prompt format must lie in one part. User-defined text may continue into the
+// next.
 func (m *matcher) allowed(tok llm.Token, end int, p trust) bool {
 	if m.attrs[tok]&(control|unknown) != 0 {
 		return p.trusted && end <= p.end
@@ -107,8 +108,8 @@ func (m *matcher) allowed(tok llm.Token, end int, p trust) bool {
 	return true
 }
 
-// choose moves the candidates that win to taken. Where one is blocked by a
-// longer token further right, the next shorter one at its start gets its turn.
+// choose moves the winning candidates to taken. If a longer token further right
+// blocks a candidate, the next shorter token at the same start becomes a candidate.
 func (p *partition) choose(m *matcher, text []byte, parts []trust) {
 	order := func(a, b span) int {
 		return cmp.Or(b.size()-a.size(), int(a.token)-int(b.token), a.start-b.start)
@@ -147,7 +148,7 @@ func (p *partition) choose(m *matcher, text []byte, parts []trust) {
 	}
 }
 
-// mark covers the bytes of a token, and the spaces that it takes along.
+// mark marks the bytes of a token, and of the spaces that it removes, as covered.
 func (p *partition) mark(a attr, text []byte, c span) {
 	p.taken = append(p.taken, c)
 	for i := c.start; i < c.end; i++ {
@@ -165,7 +166,7 @@ func (p *partition) mark(a attr, text []byte, c span) {
 	}
 }
 
-// fill returns the tokens taken with the text between them.
+// fill returns the chosen tokens and the text between them.
 func (p *partition) fill(text []byte) []span {
 	at := 0
 	for k := 0; k <= len(p.taken); k++ {

@@ -10,36 +10,36 @@ import (
 
 const (
 	noRank  = math.MaxUint32
-	short   = 48      // symbols up to which looking at all ranks beats a heap
-	maxWord = 1 << 21 // symbols of a word; a longer one is cut, to bound memory
+	short   = 48      // number of symbols up to which comparing all ranks is faster than a heap
+	maxWord = 1 << 21 // symbols of a word; longer words are split to bound memory
 )
 
-// sym is a symbol: a piece of a word while pairs are merged.
+// sym is a symbol, which is a piece of a word during merging.
 type sym struct {
-	start, size int32 // bytes of the word
+	start, size int32 // byte range in the word
 	hash        uint64
 }
 
-// A merger turns the symbols of a word into tokens by merging neighbours, best
-// rank first and of equal ranks the leftmost, until no pair has a rank. Its
-// buffers are reused from word to word.
+// A merger converts the symbols of a word into tokens. It merges the adjacent pair
+// with the best rank, leftmost first, until no pair has a rank. Its buffers are
+// reused for the next word.
 type merger struct {
 	voc  *vocab
 	syms []sym
-	rank []uint32 // rank of each symbol with the next
+	rank []uint32 // rank of each symbol joined with the next one
 	prev []int32
 	next []int32
 	heap []candidate
 }
 
-// candidate is a pair that may be merged. It is out of date unless its left
-// symbol and the next one still have size bytes together.
+// candidate is a pair that may be merged. It is stale unless its left symbol and
+// the next one still have size bytes together.
 type candidate struct {
-	key  uint64 // rank and left symbol
+	key  uint64 // rank and index of the left symbol
 	size int32
 }
 
-// pair returns the rank of two neighbours.
+// pair returns the rank of two adjacent symbols.
 func (m *merger) pair(word []byte, l, r sym) uint32 {
 	if m.voc.merges != nil {
 		return m.voc.merges.rank(word, l, r)
@@ -51,7 +51,7 @@ func (m *merger) pair(word []byte, l, r sym) uint32 {
 	return m.voc.scoreRank(id)
 }
 
-// symbol is the symbol of some bytes of a word.
+// symbol returns the symbol for some bytes of a word.
 func (v *vocab) symbol(word []byte, start, size int) sym {
 	s := sym{start: int32(start), size: int32(size)}
 	if v.merges != nil {
@@ -60,7 +60,7 @@ func (v *vocab) symbol(word []byte, start, size int) sym {
 	return s
 }
 
-// join is the symbol of two neighbours.
+// join returns the symbol for two adjacent ones.
 func (m *merger) join(word []byte, l, r sym) sym {
 	return m.voc.symbol(word, int(l.start), int(l.size+r.size))
 }
@@ -81,8 +81,8 @@ func (m *merger) encode(dst []llm.Token, word []byte) []llm.Token {
 	return dst
 }
 
-// encodeBytes appends the tokens of a word in GPT-2's alphabet, a symbol for
-// each byte that it stands for.
+// encodeBytes appends the tokens of a word in GPT-2's alphabet, with one symbol for
+// each byte.
 func (m *merger) encodeBytes(dst []llm.Token, word []byte) []llm.Token {
 	for len(word) > 0 {
 		m.syms = m.syms[:0]
@@ -101,7 +101,7 @@ func (m *merger) encodeBytes(dst []llm.Token, word []byte) []llm.Token {
 	return dst
 }
 
-// merge appends the tokens of a word whose symbols are in syms.
+// merge appends the tokens of the word whose symbols are in syms.
 func (m *merger) merge(dst []llm.Token, word []byte) []llm.Token {
 	if len(m.syms) <= short {
 		m.mergeShort(word)
@@ -116,7 +116,7 @@ func (m *merger) merge(dst []llm.Token, word []byte) []llm.Token {
 	return dst
 }
 
-// mergeShort merges by looking at all ranks each time.
+// mergeShort compares all ranks before each merge.
 func (m *merger) mergeShort(word []byte) {
 	n := len(m.syms)
 	syms := m.syms
@@ -151,8 +151,8 @@ func (m *merger) mergeShort(word []byte) {
 	m.syms, m.rank = syms[:n], rank
 }
 
-// mergeLong merges with a heap of candidates: n log n for n symbols. Symbols
-// that were merged into another are left behind with size 0.
+// mergeLong merges with a heap of candidates, in O(n log n) for n symbols. A symbol
+// that was merged into another one stays with size 0.
 func (m *merger) mergeLong(word []byte) {
 	n := len(m.syms)
 	m.prev = slices.Grow(m.prev[:0], n)[:n]
@@ -178,8 +178,8 @@ func (m *merger) mergeLong(word []byte) {
 	}
 }
 
-// offer adds the pair of symbol i and the next one at the end of the heap's
-// storage and reports whether it has a rank.
+// offer appends the pair of symbol i and the next one to the heap's storage if it
+// has a rank, and reports whether it does.
 func (m *merger) offer(word []byte, i int32) bool {
 	j := m.next[i]
 	if j < 0 {
@@ -194,7 +194,7 @@ func (m *merger) offer(word []byte, i int32) bool {
 	return true
 }
 
-// apply merges the pair of a candidate that is not out of date.
+// apply merges the pair of a candidate that is not stale.
 func (m *merger) apply(word []byte, c candidate) {
 	i := int32(uint32(c.key))
 	l := m.syms[i]

@@ -2,10 +2,10 @@ package tokenizer
 
 import "unicode"
 
-// A member says whether the code point at s[i], i < len(s), is one of a set.
+// A member reports whether the code point at s[i], i < len(s), belongs to a set.
 type member func(t *classes, s []byte, i int) bool
 
-// has is the set of a class or of several.
+// has returns the set of code points with at least one of some classes.
 func has(set class) member {
 	return func(t *classes, s []byte, i int) bool {
 		c, _ := t.at(s, i)
@@ -13,8 +13,8 @@ func has(set class) member {
 	}
 }
 
-// within is the set of one range or several, without the spaces in it: so
-// llama.cpp reads the patterns that list characters.
+// within returns the set of code points in some ranges, except spaces. llama.cpp
+// reads patterns that list characters in the same way.
 func within(set ranges) member {
 	return func(t *classes, s []byte, i int) bool {
 		r, _ := runeAt(s, i)
@@ -22,7 +22,7 @@ func within(set ranges) member {
 	}
 }
 
-// also is the set m with the ASCII characters of more.
+// also returns the set m plus the ASCII characters in more.
 func (m member) also(more string) member {
 	var extra [128]bool
 	for _, b := range []byte(more) {
@@ -33,7 +33,7 @@ func (m member) also(more string) member {
 	}
 }
 
-// runs is [set]+
+// runs matches [set]+
 func runs(m member) scan {
 	return func(t *classes, s []byte, i int, _ *int) int {
 		in := m(t, s, i)
@@ -44,7 +44,7 @@ func runs(m member) scan {
 	}
 }
 
-// one is [set]
+// one matches [set]
 func one(m member) scan {
 	return func(t *classes, s []byte, i int, _ *int) int {
 		if m(t, s, i) {
@@ -57,7 +57,7 @@ func one(m member) scan {
 	}
 }
 
-// spaced is \s?[set]+
+// spaced matches \s?[set]+
 func spaced(m member) scan {
 	return func(t *classes, s []byte, i int, _ *int) int {
 		start := i
@@ -82,7 +82,7 @@ func spaced(m member) scan {
 	}
 }
 
-// either is [a]+|[b]+|… of sets that have nothing in common.
+// either matches [a]+|[b]+|… for disjoint sets.
 func either(sets ...member) scan {
 	return func(t *classes, s []byte, i int, _ *int) int {
 		kind := func(i int) int {
@@ -101,7 +101,7 @@ func either(sets ...member) scan {
 	}
 }
 
-// breaks is [^\n]+|[\n]+
+// breaks matches [^\n]+|[\n]+
 func breaks(_ *classes, s []byte, i int, _ *int) int {
 	in := s[i] == '\n'
 	for i < len(s) && (s[i] == '\n') == in {
@@ -110,7 +110,7 @@ func breaks(_ *classes, s []byte, i int, _ *int) int {
 	return i
 }
 
-// digit is \p{N}
+// digit matches \p{N}
 func digit(t *classes, s []byte, i int, _ *int) int {
 	if c, n := t.at(s, i); c&number != 0 {
 		return i + n
@@ -118,7 +118,7 @@ func digit(t *classes, s []byte, i int, _ *int) int {
 	return t.runNot(s, i, number)
 }
 
-// digits is \p{N}+
+// digits matches \p{N}+
 func digits(t *classes, s []byte, i int, _ *int) int {
 	if end := t.run(s, i, number); end > i {
 		return end
@@ -126,7 +126,7 @@ func digits(t *classes, s []byte, i int, _ *int) int {
 	return t.runNot(s, i, number)
 }
 
-// digits3 is \p{N}{1,3}
+// digits3 matches \p{N}{1,3}
 func digits3(t *classes, s []byte, i int, _ *int) int {
 	if end := upTo(t, s, i, number, 3); end > i {
 		return end
@@ -134,7 +134,7 @@ func digits3(t *classes, s []byte, i int, _ *int) int {
 	return t.runNot(s, i, number)
 }
 
-// triples is [0-9][0-9][0-9]
+// triples matches [0-9][0-9][0-9]
 func triples(_ *classes, s []byte, i int, _ *int) int {
 	n := 0
 	for j := i; j < len(s); j++ {
@@ -151,8 +151,8 @@ func triples(_ *classes, s []byte, i int, _ *int) int {
 	return len(s)
 }
 
-// fromRight cuts runs of \p{N} in groups of three counted from the right.
-// memo is the end of a run that is cut to a multiple of three.
+// fromRight cuts runs of \p{N} into groups of three, counted from the right. memo
+// is the end of a run whose remaining length is a multiple of three.
 func fromRight(t *classes, s []byte, i int, memo *int) int {
 	if i < *memo {
 		return upTo(t, s, i, number, 3)
@@ -172,9 +172,9 @@ func fromRight(t *classes, s []byte, i int, memo *int) int {
 	return upTo(t, s, i, number, min(n, 3))
 }
 
-// grouped is \d{1,3}(?=(?:\d{3})*\b): like fromRight, but digits that a letter
-// follows stay together and with the text before them.
-// Source: tokenizer.json of Tiny Aya.
+// grouped matches \d{1,3}(?=(?:\d{3})*\b). It is similar to fromRight, but digits
+// followed by a letter stay together and with the text before them. Source:
+// tokenizer.json of Tiny Aya.
 func grouped(t *classes, s []byte, i int, memo *int) int {
 	if i < *memo {
 		return upTo(t, s, i, number, 3)
@@ -204,22 +204,22 @@ func grouped(t *classes, s []byte, i int, memo *int) int {
 	return len(s)
 }
 
-// isDigitAt is \d
+// isDigitAt reports whether \d matches
 func isDigitAt(s []byte, i int) bool {
 	r, _ := runeAt(s, i)
 	return unicode.IsDigit(r)
 }
 
-// isWordAt is \w
+// isWordAt reports whether \w matches
 func isWordAt(t *classes, s []byte, i int) bool {
 	c, _ := t.at(s, i)
 	r, _ := runeAt(s, i)
 	return c&(letter|mark) != 0 || unicode.IsDigit(r) || unicode.Is(unicode.Pc, r)
 }
 
-// thousands cuts before every (?=(\d{3})+(?!\d)), with \d for 0 to 9.
-// memo is the end of the run of digits that i lies in.
-// Source: tokenizer.json of SuperBPE.
+// thousands cuts before every match of (?=(\d{3})+(?!\d)), where \d is 0 to 9. memo
+// is the end of the run of digits that contains i. Source: tokenizer.json of
+// SuperBPE.
 func thousands(_ *classes, s []byte, i int, memo *int) int {
 	for j := i; j < len(s); {
 		if s[j] < '0' || s[j] > '9' {
@@ -246,7 +246,7 @@ func thousands(_ *classes, s []byte, i int, memo *int) int {
 	return len(s)
 }
 
-// trailing is \s+$
+// trailing matches \s+$
 func trailing(t *classes, s []byte, i int, _ *int) int {
 	end := i
 	for j := i; j < len(s); {
@@ -262,7 +262,7 @@ func trailing(t *classes, s []byte, i int, _ *int) int {
 	return end
 }
 
-// indents is ([\t\n]|    |  )
+// indents matches ([\t\n]|    |  )
 func indents(_ *classes, s []byte, i int, _ *int) int {
 	at := func(i int) int {
 		switch rest := string(s[i:min(i+4, len(s))]); {
@@ -284,7 +284,7 @@ func indents(_ *classes, s []byte, i int, _ *int) int {
 	return i
 }
 
-// ranges is a set of code points, as pairs of first and last in rising order.
+// ranges is a set of code points, as ascending pairs of first and last.
 type ranges [][2]rune
 
 func (set ranges) has(r rune) bool {
@@ -296,7 +296,7 @@ func (set ranges) has(r rune) bool {
 	return false
 }
 
-// The sets that patterns spell out.
+// Sets that patterns list explicitly.
 var (
 	// [一-龥぀-ゟ゠-ヿ]
 	ideographs = ranges{{0x3040, 0x30FF}, {0x4E00, 0x9FA5}}
@@ -338,8 +338,8 @@ var (
 	}
 )
 
-// uncased are the letters with case that DeepSeek's pattern leaves out: it is
-// older than most of them, and does without mathematical letters.
+// uncased are the letters with case that DeepSeek's pattern does not list: letters
+// that are newer than the pattern, and mathematical letters.
 var uncased = ranges{
 	{0x560, 0x588},
 	{0x10C7, 0x10FF},
@@ -352,8 +352,8 @@ var uncased = ranges{
 	{0x1D400, 0x1DFFF},
 }
 
-// casedLetter is the set that DeepSeek's pattern lists in 145 ranges, written
-// unchanged: letters with case, except with uncased.
+// casedLetter is the set of letters with case that DeepSeek's pattern lists in 145
+// ranges. Here it is written as all letters with case except uncased.
 func casedLetter(t *classes, s []byte, i int) bool {
 	c, _ := t.at(s, i)
 	if c&(upper|lower) == 0 {

@@ -11,26 +11,26 @@ import (
 // ErrPre is the class of errors for an unknown pre-tokenizer.
 var ErrPre = errors.New("unknown pre-tokenizer")
 
-// maxPasses is the most passes that a pre-tokenizer has.
+// maxPasses is the maximum number of passes in a pre-tokenizer.
 const maxPasses = 6
 
-// A pre is what tokenizer.ggml.pre says about a vocabulary of the BPE kind: how
-// text is cut into words before pairs are merged, and what the files leave out.
+// A pre describes a value of tokenizer.ggml.pre for a BPE vocabulary: how text is
+// cut into words before pairs are merged, and defaults for keys that files lack.
 type pre struct {
 	scans        []scan
-	raw          bool // vocabulary of plain UTF-8 with <0xXX> tokens, not of GPT-2's byte alphabet
+	raw          bool // the vocabulary is plain UTF-8 with <0xXX> tokens instead of GPT-2's byte alphabet
 	escaped      bool // a space is written as U+2581
-	metaspace    bool // every U+2581 starts a word, and each line has one in front
-	newlines     bool // a run of line breaks that is a token needs no merges
-	ignoreMerges bool // a word that is a token needs no merges
-	addBOS       bool // where the file does not say
-	forceBOS     bool // whatever the file says: early files of the family are wrong
-	noBOS        bool // the kind's default BOS does not apply
+	metaspace    bool // every U+2581 starts a word, and one is added before each line
+	newlines     bool // a run of line breaks that is a token is not built by merges
+	ignoreMerges bool // a word that is a token is not built by merges
+	addBOS       bool // default if the file does not have the key
+	forceBOS     bool // overrides the file, because early files of the family are wrong
+	noBOS        bool // the kind's default BOS token does not apply
 	addSep       bool
-	clean        bool // spaces before punctuation go when text is decoded as a whole
+	clean        bool // Decode removes spaces before punctuation
 }
 
-// The passes that several names share.
+// Passes that several pre-tokenizers share.
 var (
 	llama3Scan = pattern{contractions: true, digits: 3, tail: "\r\n"}.scan
 	qwen2Scan  = pattern{contractions: true, digits: 1, tail: "\r\n"}.scan
@@ -38,11 +38,10 @@ var (
 	deepseek3s = []scan{digits3, runs(within(ideographs)), deepseek3{}.scan}
 )
 
-// pres has the pre-tokenizers by name. Names and patterns are those of
-// llama.cpp's convert_hf_to_gguf.py and of the tokenizer.json files that its
-// names stand for. Where llama.cpp writes a model's pattern down in a simpler
-// form (the o200k family, where it does not tell capitals from small letters
-// beyond ASCII), the model's own counts.
+// pres maps names to pre-tokenizers. Names and patterns are those of llama.cpp's
+// convert_hf_to_gguf.py and of the tokenizer.json files to which its names refer.
+// For the o200k family, llama.cpp simplifies the pattern: it does not distinguish
+// upper and lower case beyond ASCII. Here the model's own pattern is used.
 var pres = func() map[string]pre {
 	all := map[string]pre{}
 	add := func(p pre, names ...string) {
@@ -55,7 +54,7 @@ var pres = func() map[string]pre {
 	return all
 }()
 
-// addFirst adds GPT-2's pattern, cl100k's, and what is close to them.
+// addFirst adds GPT-2's pattern, cl100k's, and similar ones.
 func addFirst(add func(pre, ...string)) {
 	add(pre{clean: true, scans: []scan{runs(has(punct).also("$+<=>^~|")), gpt2, digits, triples}}, "default")
 	add(pre{clean: true, scans: []scan{runs(has(punct).also("$+<=>^~|`")), gpt2, triples}}, "falcon")
@@ -87,7 +86,8 @@ func addFirst(add func(pre, ...string)) {
 	add(pre{clean: true, scans: []scan{pattern{contractions: true, phrases: true, digits: 1, tail: "\r\n/", oneTail: true}.scan}}, "exaone-moe")
 }
 
-// addSecond adds the families with letters by case, with scripts, and the rest.
+// addSecond adds families whose patterns distinguish case or scripts, and all
+// others.
 func addSecond(add func(pre, ...string)) {
 	add(pre{scans: []scan{gpt4oScan}}, "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2")
 	add(pre{ignoreMerges: true, scans: []scan{gpt4oScan}}, "granite-embed-multi-97m")
@@ -123,7 +123,7 @@ func addSecond(add func(pre, ...string)) {
 	add(pre{raw: true, clean: true, scans: []scan{runs(func(t *classes, s []byte, i int) bool { return !has(space)(t, s, i) })}}, "whitespace")
 }
 
-// PreTokenizers lists the names of tokenizer.ggml.pre that New knows, sorted.
+// PreTokenizers lists the supported values of tokenizer.ggml.pre, sorted.
 func PreTokenizers() []string { return slices.Sorted(maps.Keys(pres)) }
 
 // lookupPre finds a pre-tokenizer by name.

@@ -7,18 +7,18 @@ import (
 )
 
 // A scan is one pass of a pre-tokenizer. It returns the end of the piece that
-// starts at s[i], i < len(s), always more than i. Text between two matches of
-// the pass's pattern is a piece as well. The passes of a pre-tokenizer are
-// nested: each works inside the pieces of the one before, which look to it like
-// whole texts.
+// starts at s[i], i < len(s), which is always greater than i. Text between two
+// matches of the pass's pattern is a piece as well. The passes are nested: each
+// pass cuts the pieces of the previous one and treats them as whole texts.
 //
-// Calls go from i = 0 to the end of one s. memo is 0 at first and then the
-// scan's own, so that a long run is measured once and not once a piece: the
-// time for a text is linear in its length, whatever it holds.
+// A text s is scanned from i = 0 to its end. memo is 0 at first and then belongs to
+// the scan, which uses it to measure a long run only once instead of once per
+// piece. The time is therefore linear in the length of the text, whatever it
+// contains.
 type scan func(t *classes, s []byte, i int, memo *int) int
 
-// contraction returns the length of 's 't 'm 'd 're 've 'll at the start of s,
-// or 0. With fold, letters may be capitals.
+// contraction returns the length of 's 't 'm 'd 're 've 'll at the start of s, or
+// 0. With fold, letters may be upper case.
 func contraction(s []byte, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -39,8 +39,8 @@ func contraction(s []byte, fold bool) int {
 	return 0
 }
 
-// spaces measures the run of \s at s[i]: its end, the start of its last code
-// point, and the end of its last line break, 0 for none.
+// spaces measures the run of \s at s[i]. It returns the run's end, the start of its
+// last code point, and the end of its last line break or 0.
 func (t *classes) spaces(s []byte, i int) (end, last, broken int) {
 	last = i
 	for i < len(s) {
@@ -57,8 +57,8 @@ func (t *classes) spaces(s []byte, i int) (end, last, broken int) {
 	return i, last, broken
 }
 
-// blank is \s+(?!\S)|\s+ at i, where the run ends at end and its last code
-// point starts at last: a space before other text stays with that text.
+// blank matches \s+(?!\S)|\s+ at i. end is the end of the run, and last is the
+// start of its last code point. A space before other text belongs to that text.
 func blank(s []byte, i, end, last int) int {
 	if end < len(s) && last > i {
 		return last
@@ -66,7 +66,10 @@ func blank(s []byte, i, end, last int) int {
 	return end
 }
 
-// gpt2 is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+// gpt2 matches
+//
+//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
 // Source: encoder.py of OpenAI's gpt-2.
 func gpt2(t *classes, s []byte, i int, _ *int) int {
 	if n := contraction(s[i:], false); n > 0 {
@@ -96,11 +99,11 @@ func gpt2(t *classes, s []byte, i int, _ *int) int {
 // Source: tokenizer.json of the models that the registry names.
 type pattern struct {
 	contractions bool
-	marks        bool   // \p{M} counts as a letter of words, and not as punctuation
+	marks        bool   // \p{M} counts as a letter, not as punctuation
 	phrases      bool   // a word continues over single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
-	digits       int    // most code points of a number, 0 for any
-	tail         string // characters that a run of punctuation takes along
-	oneTail      bool   // at most one of them
+	digits       int    // maximum number of code points in a number; 0 for no limit
+	tail         string // characters that may follow a run of punctuation in the same piece
+	oneTail      bool   // at most one such character
 	halves       bool   // runs of spaces are cut in powers of two, from 512 down
 }
 
@@ -142,7 +145,8 @@ func (p pattern) wordEnd(t *classes, s []byte, i int, word class) int {
 	return i
 }
 
-// rest is the pattern without its words; stop is what no punctuation has.
+// rest matches the pattern without its words. stop lists the classes that end
+// punctuation.
 func (p pattern) rest(t *classes, s []byte, i int, stop class, memo *int) int {
 	c, _ := t.at(s, i)
 	if c&number != 0 {
@@ -177,8 +181,8 @@ func (p pattern) tailEnd(s []byte, i int) int {
 	return i
 }
 
-// upTo returns the end of at most n code points of set from s[i] on, of all of
-// them for n = 0.
+// upTo returns the end of at most n code points of set from s[i] on. If n is 0,
+// there is no limit.
 func upTo(t *classes, s []byte, i int, set class, n int) int {
 	if n == 0 {
 		return t.run(s, i, set)
@@ -189,8 +193,9 @@ func upTo(t *classes, s []byte, i int, set class, n int) int {
 	return i
 }
 
-// halves is \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s
-// for a run of spaces. memo is the end of a run that has no more line breaks.
+// halves matches
+// \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s in a run of
+// spaces. memo is the end of a run without further line breaks.
 func halves(t *classes, s []byte, i int, memo *int) int {
 	if i >= *memo {
 		end, _, broken := t.spaces(s, i)
@@ -223,7 +228,7 @@ func halves(t *classes, s []byte, i int, memo *int) int {
 // its tokenization_kimi.py.
 type cased struct {
 	pattern      // contractions follow a word here
-	han     bool // runs of Chinese characters are pieces and no part of words
+	han     bool // runs of Chinese characters are separate pieces
 }
 
 func (p cased) scan(t *classes, s []byte, i int, memo *int) int {
@@ -256,9 +261,10 @@ func (p cased) scan(t *classes, s []byte, i int, memo *int) int {
 	return end
 }
 
-// word matches at s[i] and returns two ends, each -1 for no match: of capitals
-// and then at least one small letter, and of at least one capital. The first
-// gives capitals back until its last is one that counts as small, too.
+// word matches at s[i] and returns two ends, each -1 for no match. The first match
+// is upper case followed by at least one lower-case letter, the second is at least
+// one upper-case letter. In the first match, the upper-case part is shortened until
+// its last letter also counts as lower case.
 func (p cased) word(t *classes, s []byte, i int) (small, capitals int) {
 	small, capitals = -1, -1
 	for i < len(s) {
@@ -300,7 +306,7 @@ func isHanAt(s []byte, i int) bool {
 // and without the tail, and with line breaks alone, for oneBreak.
 // Source: tokenizer.json of DeepSeek V3 and of Spark 2.5.
 type deepseek3 struct {
-	oneBreak bool //  ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
+	oneBreak bool // last alternatives are ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
 }
 
 func (p deepseek3) scan(t *classes, s []byte, i int, _ *int) int {
@@ -331,7 +337,7 @@ func (p deepseek3) scan(t *classes, s []byte, i int, _ *int) int {
 	case c&space != 0:
 		return p.blank(t, s, i)
 	}
-	for i += n; i < len(s); i += n { // unmatched, up to what is or may precede a word
+	for i += n; i < len(s); i += n { // unmatched text, up to a character that starts or may precede a word
 		if c, n = t.at(s, i); c&(word|marks|space) != 0 || t.next(s, i+n)&word != 0 {
 			break
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// cutWords returns the words that passes cut a text into.
+// cutWords returns the words into which passes cut a text.
 func cutWords(passes []scan, text []byte) []string {
 	if len(passes) == 0 {
 		return []string{string(text)}
@@ -29,7 +29,7 @@ func cutWords(passes []scan, text []byte) []string {
 	return words
 }
 
-// TestWords compares with llama.cpp's words.
+// TestWords compares with the words that llama.cpp finds.
 func TestWords(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "words.json"))
 	if err != nil {
@@ -68,9 +68,9 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The models' own patterns, as in their tokenizer.json files, except for
-// what this engine or llama.cpp reads otherwise: \b is written out with marks as
-// parts of words, and lists of characters have no spaces, as in llama.cpp.
+// The models' own patterns from their tokenizer.json files, with two changes. \b is
+// written out, with marks as parts of words, and lists of characters contain no
+// spaces, as in llama.cpp.
 const (
 	reGPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	reShort  = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`
@@ -89,7 +89,7 @@ const (
 	reLower  = `(?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])`
 )
 
-// patterns has the passes of each pre-tokenizer.
+// patterns maps pre-tokenizers to the patterns of their passes.
 var patterns = map[string][]string{
 	"default": {`[\p{P}\$\+<=>\^~\|]+`, reGPT2, `\p{N}+`, `[0-9][0-9][0-9]`},
 	"falcon":  {`[\p{P}\$\+<=>\^~\|` + "`" + `]+`, reGPT2, `[0-9][0-9][0-9]`},
@@ -143,8 +143,8 @@ var patterns = map[string][]string{
 // reCased is DeepSeek's list of letters with case.
 const reCased = `[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽ\u1c90-\u1cba\u1cbd-\u1cbfᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]`
 
-// atoms are what random texts are made of: one or more for each class that a
-// pattern knows, and the edges between them.
+// atoms are the building blocks of random texts: some for each class that a pattern
+// distinguishes, and the borders between classes.
 var atoms = []string{
 	"a", "b", "Z", "É", "é", "ß", "ı", "İ", "ǅ", "ʰ", "ª", "Ж", "ё", "word", "HELLO", "iPhone", "Ა", "ა", "ꟊ", "ա", "ⴀ", "𐐀", "𝐀", "Ａ", "ａ", "Ω", "K",
 	"'s", "'S", "'re", "'LL", "'vE", "'m", "'D", "'t", "'", "’s", " ", " ", "  ", "   ", "\t", "\n", "\r\n", "\r", "\n\n", "\u00a0", "\u3000", "\u0085", "\u2028",
@@ -162,7 +162,7 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestScansMatchPatterns runs every pre-tokenizer beside its patterns.
+// TestScansMatchPatterns compares every pre-tokenizer with its patterns.
 func TestScansMatchPatterns(t *testing.T) {
 	left := maps.Clone(pres)
 	for names, list := range patterns {
@@ -198,8 +198,8 @@ func TestScansMatchPatterns(t *testing.T) {
 	}
 }
 
-// matchWords cuts a text by patterns: matches, what lies between them, and for
-// a match of nothing, the place.
+// matchWords cuts a text by patterns into matches and the text between them. An
+// empty match also cuts.
 func matchWords(t *testing.T, passes []*regexp2.Regexp, text string) []string {
 	t.Helper()
 	if len(passes) == 0 {
@@ -223,7 +223,7 @@ func matchWords(t *testing.T, passes []*regexp2.Regexp, text string) []string {
 	return words
 }
 
-// TestRanges holds the sets to what ranges.has relies on.
+// TestRanges checks that the sets are as ranges.has requires.
 func TestRanges(t *testing.T) {
 	for name, set := range map[string]ranges{
 		"ideographs": ideographs, "hanOrHangul": hanOrHangul, "hangul": hangul, "bopomofo": bopomofo,
@@ -239,7 +239,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestPasses holds the registry to the room for memos.
+// TestPasses checks that no registered pre-tokenizer has more passes than there is
+// room for memos.
 func TestPasses(t *testing.T) {
 	for name, p := range pres {
 		if n := len(p.scans); n == 0 || n > maxPasses {

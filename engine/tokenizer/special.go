@@ -6,9 +6,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// Files rarely say which tokens end a turn or frame a fill-in-the-middle
-// prompt, and some give these tokens a wrong type. They are known by their
-// text, as in llama.cpp; where several candidates are there, the first counts.
+// Files rarely say which tokens end a turn or surround a fill-in-the-middle prompt,
+// and some files give these tokens a wrong type. As in llama.cpp, they are
+// recognised by their text. If several candidates exist, the first one in the list
+// is used.
 var (
 	turnEnds = []string{
 		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
@@ -31,22 +32,24 @@ var (
 	fimRepos = []string{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}
 	fimSeps  = []string{"<|file_sep|>"}
 
-	// generationEnds end a generation wherever they are in the vocabulary.
+	// generationEnds are tokens that end a generation in any vocabulary that has
+	// them.
 	generationEnds = []string{
 		"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
 		"<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
 		"<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
 		"<｜end▁of▁sentence｜>", "[e~[",
 	}
-	// harmony frame the channels of gpt-oss: they are control tokens that have
-	// to be seen by who reads the text.
+	// harmony are the tokens that delimit the channels of gpt-oss. They are control
+	// tokens, but they must appear in the decoded text.
 	harmony = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
-	// exceptions tell families in which a token of generationEnds does not end generation.
+	// exceptions lists families in which a token of generationEnds does not end
+	// generation.
 	exceptions = []string{"<|plamo:eos|>"}
 )
 
-// special finds the tokens with a role that the file does not name, and sets
-// right the types that are known to be wrong.
+// special finds special tokens that the file does not name and corrects wrong token
+// types.
 func (l *loader) special() {
 	t := l.t
 	found := l.named(turnEnds, messageEnds, fimPrefixes, fimSuffixes, fimMiddles, fimPads, fimRepos, fimSeps,
@@ -82,8 +85,8 @@ func (l *loader) special() {
 	}
 }
 
-// named finds tokens by their texts in one pass; an index of all texts is
-// built only when there is something to encode.
+// named finds tokens by their texts in one pass. An index of all texts is built
+// only at the first encoding.
 func (l *loader) named(lists ...[]string) map[string]llm.Token {
 	wanted := map[string]bool{}
 	var first [256]bool
@@ -130,20 +133,22 @@ func (l *loader) ends(found map[string]llm.Token) {
 		}
 		return false
 	}
-	// In gpt-oss and Solar Open <|end|> ends a message, and others the turn.
+	// In gpt-oss and Solar Open, <|end|> ends only a message. Other tokens end the
+	// turn.
 	if tok, ok := found["<|end|>"]; ok && t.eog[tok] &&
 		(ends("<|return|>") && ends("<|call|>", "<|calls|>") || ends("<|call|>", "<|calls|>") && ends("<|flush|>")) {
 		delete(t.eog, tok)
 		t.attrs[tok] = userDefined
 	}
-	// In Gemma 4 and PLaMo </s> is a tag like any other.
+	// In Gemma 4 and PLaMo, </s> is ordinary markup.
 	if tok, ok := found["</s>"]; ok && t.eog[tok] && ends("<|tool_response>", "<|plamo:eos|>") {
 		delete(t.eog, tok)
 		t.attrs[tok] = normal
 	}
 }
 
-// strips sets which special tokens take the spaces beside them. No key says so.
+// strips sets which special tokens remove adjacent spaces. No metadata key contains
+// this.
 func (l *loader) strips() {
 	t := l.t
 	arch, _ := l.kv.String("general.architecture")
@@ -176,10 +181,10 @@ func (l *loader) strips() {
 	}
 }
 
-// isMarker reports whether the text of a user-defined token has the form of
-// what frames prompts. Such a token is refused in untrusted pieces, for many
-// files give their markers that type; tags of HTML and runs of spaces, which
-// other files give it, are text that a person may write.
+// isMarker reports whether the text of a user-defined token looks like a marker of
+// a prompt format. Many files declare their markers as user-defined, so such tokens
+// are not recognised in untrusted pieces. Other files declare HTML tags and runs of
+// spaces as user-defined. These are text that a person may write.
 func isMarker(s string) bool {
 	if len(s) < 3 {
 		return false

@@ -44,8 +44,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkNew measures what a command that reads metadata waits for: the
-// vocabulary, and the vocabulary with the first encoding.
+// BenchmarkNew measures the time to load the vocabulary, alone and with the first
+// encoding.
 func BenchmarkNew(b *testing.B) {
 	for name, path := range benchVocabs(b) {
 		f, err := gguf.Open(path)

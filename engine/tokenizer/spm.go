@@ -7,8 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// spm encodes with vocabularies of SentencePiece's BPE kind: the whole text is
-// one word, of which neighbours merge by the score of the token they make.
+// spm encodes with SentencePiece BPE vocabularies. The whole text is one word, and
+// adjacent pieces merge by the score of the resulting token.
 type spm struct {
 	t     *Tokenizer
 	vocab *vocab
@@ -24,11 +24,11 @@ func (m *spm) append(dst []llm.Token, s *scratch, text []byte, first bool) []llm
 	return m.vocab.appendWords(dst, s, s.escaped)
 }
 
-// appendWords appends the tokens of escaped text. It is cut in front of
-// escaped spaces where no merge can reach over, which keeps words short and
-// changes no token.
+// appendWords appends the tokens of escaped text. It cuts the text before escaped
+// spaces that no merge can cross. This keeps words short and does not change the
+// tokens.
 func (v *vocab) appendWords(dst []llm.Token, s *scratch, text []byte) []llm.Token {
-	start, blank := 0, true // blank: the character before i is an escaped space
+	start, blank := 0, true // blank reports whether the character before i is an escaped space
 	for i := 0; i < len(text); {
 		n := width(text, i)
 		now := n == len(escape) && string(text[i:i+n]) == escape
@@ -54,8 +54,8 @@ func appendEscaped(dst, text []byte) []byte {
 	}
 }
 
-// crossings returns the bytes that come before an escaped space inside of a
-// token, except the bytes of an escaped space.
+// crossings returns the bytes that precede an escaped space inside some token,
+// except the bytes of an escaped space.
 func crossings(tokens []string) *[256]bool {
 	var set [256]bool
 	for _, s := range tokens {

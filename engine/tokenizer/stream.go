@@ -6,10 +6,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// A Decoder turns a stream of tokens into a stream of valid UTF-8. Bytes of a
-// code point wait until it is whole; bytes that can be part of none become
-// U+FFFD, one for the longest start of a code point that they are, as Unicode
-// recommends and Python's replace does. The zero Decoder is not usable.
+// A Decoder converts a stream of tokens to a stream of valid UTF-8. The bytes of a
+// code point are held back until it is complete. Invalid bytes become U+FFFD, one
+// for each maximal prefix of a code point, as Unicode recommends and Python's
+// replace does. The zero Decoder is not usable.
 type Decoder struct {
 	t       *Tokenizer
 	special bool
@@ -27,11 +27,11 @@ func (d *Decoder) Append(dst []byte, tok llm.Token) []byte {
 	return d.drain(dst, false)
 }
 
-// Flush appends what is held back, U+FFFD for an unfinished code point. The
-// Decoder is then as new.
+// Flush appends the text that was held back, with U+FFFD for an incomplete code
+// point. The Decoder can then be used for another stream.
 func (d *Decoder) Flush(dst []byte) []byte { return d.drain(dst, true) }
 
-// Held is the number of bytes that wait for the rest of their code point.
+// Held returns the number of bytes held back until their code point is complete.
 func (d *Decoder) Held() int { return len(d.held) }
 
 func (d *Decoder) drain(dst []byte, all bool) []byte {
@@ -53,8 +53,8 @@ func (d *Decoder) drain(dst []byte, all bool) []byte {
 	return dst
 }
 
-// start returns the length of the longest start of a code point that b begins
-// with, at least one byte. b does not begin with a whole code point.
+// start returns the length of the longest prefix of b that begins a code point, at
+// least one byte. b must not begin with a complete code point.
 func start(b []byte) int {
 	for n := min(len(b), utf8.UTFMax-1); n > 1; n-- {
 		if !utf8.FullRune(b[:n]) {

@@ -8,9 +8,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// A table finds numbers by hash. It is open addressing over slots that hold the
-// upper half of a hash and a number plus one; what the number stands for is the
-// caller's to compare. At most half of the slots are taken.
+// A table maps hashes to numbers. It uses open addressing, and each slot holds the
+// upper half of a hash and a number plus one. The caller compares the texts that
+// the numbers stand for. At most half of the slots are in use.
 type table struct {
 	slots []uint64
 	shift uint // hash to slot
@@ -22,8 +22,8 @@ func newTable(n int) table {
 	return table{slots: make([]uint64, 1<<b), shift: 64 - b}
 }
 
-// find walks over the numbers stored under hash until same accepts one. It
-// returns that number, or -1 and the free slot where it would go.
+// find calls same for the numbers stored under hash until it accepts one. It
+// returns that number, or -1 and the free slot for a new entry.
 func (t *table) find(hash uint64, same func(i int32) bool) (i int32, slot int) {
 	mask := len(t.slots) - 1
 	for at := int(hash >> t.shift); ; at = (at + 1) & mask {
@@ -48,7 +48,7 @@ type words struct {
 	text []string
 }
 
-// newWords indexes the texts. Of equal ones the last counts.
+// newWords indexes the texts. If a text occurs twice, the last one is used.
 func newWords(seed maphash.Seed, text []string) *words {
 	w := &words{table: newTable(len(text)), seed: seed, text: text}
 	for i, s := range text {
@@ -80,19 +80,18 @@ func (w *words) hashed(h uint64, s []byte) llm.Token {
 	}
 }
 
-// merges finds the rank of a pair, 0 the first to be merged.
+// merges maps pairs to ranks. Rank 0 merges first.
 type merges struct {
 	table
 	pairs []string // "left right"
-	// tight has the last bytes of left sides that merge with a right side that
-	// starts with U+2581, except U+2581 itself: after any other byte a word
-	// may be cut there.
+	// tight has the last bytes of left sides whose right side starts with U+2581,
+	// except U+2581 itself. After any other byte, a word may be cut before a space.
 	tight [256]bool
 }
 
-// newMerges indexes the lines of tokenizer.ggml.merges. Of equal pairs the
-// first counts. A line that has not exactly one space, looked for from its
-// second byte on, is not a pair that text can have, and stays out.
+// newMerges indexes the lines of tokenizer.ggml.merges. If a pair occurs twice, the
+// first one is used. A line must contain exactly one space after its first byte.
+// Other lines cannot match text and are left out.
 func newMerges(seed maphash.Seed, lines []string) *merges {
 	m := &merges{table: newTable(len(lines)), pairs: lines}
 	for i, line := range lines {
@@ -116,14 +115,14 @@ func newMerges(seed maphash.Seed, lines []string) *merges {
 	return m
 }
 
-// pairHash makes the hash of a pair of those of its sides.
+// pairHash combines the hashes of both sides of a pair.
 func pairHash(left, right uint64) uint64 {
 	hi, lo := bits.Mul64(left^0x9e3779b97f4a7c15, right|1)
 	return hi ^ lo ^ left
 }
 
-// rank returns the rank of the pair of the words l and r, which lie side by
-// side in text, l first, or noRank.
+// rank returns the rank of the pair l and r, which are adjacent in the text in this
+// order, or noRank.
 func (m *merges) rank(text []byte, l, r sym) uint32 {
 	h := pairHash(l.hash, r.hash)
 	mask := len(m.slots) - 1

@@ -10,7 +10,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// TestOdd loads vocabularies that are odd but not wrong.
+// TestOdd loads vocabularies that are unusual but valid.
 func TestOdd(t *testing.T) {
 	bpe, spm := tinyBPE(), tinySPM()
 	nan := slices.Clone(spm[keyScore].([]float32))
@@ -61,8 +61,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestNoByte decodes tokens of a byte-level vocabulary that are not written in
-// its alphabet: they show, and a long one takes no more than it should.
+// TestNoByte decodes tokens of a byte-level vocabulary that are not written in its
+// alphabet. They must be visible, and a long one must not take too much memory.
 func TestNoByte(t *testing.T) {
 	long := strings.Repeat("世", 100_000)
 	tok := tinyBPE().with(meta{keyList: []string{"a世", long}, keyTypes: nil}).new(t)
@@ -100,8 +100,8 @@ func TestNormalize(t *testing.T) {
 		"\xff\xfe":             "\uFFFD\uFFFD",
 		"\xe4\xbd":             "\uFFFD\uFFFD",
 		"a\xe4":                "a\uFFFD",
-		"\xed\xa0\x80":         "\xed\xa0\x80", // a surrogate passes
-		"\xc0\x80":             "\x00",         // too long a form becomes short
+		"\xed\xa0\x80":         "\xed\xa0\x80", // surrogates stay
+		"\xc0\x80":             "\x00",         // an overlong form becomes short
 		"\xe0\x80\xaf":         "/",
 		"\xf4\x90\x80\x80":     strings.Repeat("\uFFFD", 4), // above the last code point
 		"\xf8\x88\x80\x80\x80": strings.Repeat("\uFFFD", 5),
@@ -113,7 +113,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestShortAndLong gives the two ways to merge the same words.
+// TestShortAndLong checks that both merge algorithms give the same result.
 func TestShortAndLong(t *testing.T) {
 	for name, m := range map[string]meta{"bpe": tinyBPE(), "spm": tinySPM()} {
 		tok := m.new(t)
@@ -139,7 +139,7 @@ func TestShortAndLong(t *testing.T) {
 	}
 }
 
-// TestLongWord takes a word longer than the most that is merged at once.
+// TestLongWord encodes a word that is longer than the limit for one merge.
 func TestLongWord(t *testing.T) {
 	tok := tinySPM().new(t)
 	text := strings.Repeat("a", maxWord+5)

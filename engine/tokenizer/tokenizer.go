@@ -1,21 +1,21 @@
-// Package tokenizer turns text into tokens and back, by the vocabulary that a
-// GGUF file carries.
+// Package tokenizer converts text to tokens and back with the vocabulary of a GGUF
+// file.
 //
 //	t, err := tokenizer.New(file.KV)
 //	ids := t.EncodeText("Hello", true, false)
 //	text := t.Decode(ids, false)
 //
-// Chat prompts go through Encode in pieces, of which only trusted ones may
-// hold special tokens: what a person typed stays text, whatever it looks like.
-// Generated tokens go through a Decoder, which holds back the bytes of a code
-// point until it is whole.
+// Chat prompts are encoded in pieces. Special tokens are recognised only in trusted
+// pieces, so text that a person typed always stays plain text. Generated tokens
+// pass through a Decoder, which holds back the bytes of a code point until it is
+// complete.
 //
-// The kinds are byte-level and plain BPE, SentencePiece's merging by score and
-// its unigram model, WordPiece, and RWKV's longest match. Ids are those that
-// llama.cpp gives for the same file, invalid UTF-8 included; pre-tokenizers of
-// the o200k family follow the models' own patterns instead, where llama.cpp
-// simplifies them. Time is linear in the text, except for a logarithm in the
-// length of a single word.
+// The kinds of vocabularies are byte-level and plain BPE, SentencePiece's BPE and
+// unigram models, WordPiece, and RWKV's longest match. The ids are the same as
+// llama.cpp's for the same file, including invalid UTF-8, except for pre-tokenizers
+// of the o200k family. There llama.cpp simplifies the models' patterns, and this
+// package uses the original ones. The time is linear in the text, apart from a
+// logarithmic factor in the length of a single word.
 package tokenizer
 
 import (
@@ -29,19 +29,19 @@ import (
 	"godwit/engine/llm"
 )
 
-// None stands for a token that the vocabulary does not have.
+// None means that the vocabulary does not have the token.
 const None llm.Token = -1
 
-// escape is U+2581, which stands for a space in vocabularies of SentencePiece.
+// escape is U+2581, which represents a space in SentencePiece vocabularies.
 const escape = "\u2581"
 
-// Kind is the algorithm of a vocabulary.
+// Kind is the encoding algorithm of a vocabulary.
 type Kind uint8
 
 // The kinds of vocabularies.
 const (
-	SPM  Kind = iota // SentencePiece BPE: neighbours merge by the score of the result; bytes as a fallback
-	BPE              // pairs merge by rank, inside the words that a pre-tokenizer cuts
+	SPM  Kind = iota // SentencePiece BPE: adjacent pieces merge by the score of the result, with byte tokens as a fallback
+	BPE              // pairs merge by rank inside the words that a pre-tokenizer cuts
 	WPM              // WordPiece
 	UGM              // SentencePiece unigram
 	RWKV             // longest match
@@ -62,15 +62,15 @@ const (
 	control
 	userDefined
 	byteToken
-	leftStrip  // takes the spaces before it
-	rightStrip // takes the spaces after it
+	leftStrip  // removes the spaces before it
+	rightStrip // removes the spaces after it
 
-	special = unknown | control | userDefined // found in text before anything else
+	special = unknown | control | userDefined // recognised in text before the rest is encoded
 )
 
-// Tokenizer is a vocabulary. It keeps strings of the file's metadata, so the
-// file has to stay open as long as the tokenizer is in use. Its methods may be
-// called from several goroutines.
+// Tokenizer is a vocabulary. It keeps strings of the file's metadata, so the file
+// must stay open while the tokenizer is in use. Its methods are safe for concurrent
+// use.
 type Tokenizer struct {
 	kv      *gguf.Metadata
 	kind    Kind
@@ -79,47 +79,47 @@ type Tokenizer struct {
 
 	text   []string // text of every token, as in the file
 	attrs  []attr
-	scores []float32 // nil: all 0
+	scores []float32 // nil if all scores are 0
 
 	ids      ids
 	eog      map[llm.Token]bool
 	suppress []llm.Token
 
 	addBOS, addEOS, addSep bool
-	addPrefix              bool // a space in front of text
+	addPrefix              bool // add a space before text
 	escaped                bool // a space is U+2581 in the vocabulary
-	clean                  bool // Decode takes spaces before punctuation out
-	mergeSpaces            bool // UGM: runs of spaces count as one
-	lowercase, decompose   bool // WPM: small letters; letters without their accents
-	dropMarks              bool // WPM: combining marks go
-	dropSpaces             bool // BPE: words exclude spaces
+	clean                  bool // Decode removes spaces before punctuation
+	mergeSpaces            bool // for UGM, runs of spaces become one space
+	lowercase, decompose   bool // for WPM, convert to lower case; remove accents
+	dropMarks              bool // for WPM, remove combining marks
+	dropSpaces             bool // for BPE, words do not contain spaces
 	charsmap               []byte
 	notices                []string
 
 	seed    maphash.Seed
 	vocab   func() *vocab   // built at the first encoding
-	matcher func() *matcher // likewise
-	model   func() model    // likewise
-	pieces  func() *pieces  // built at the first Piece
+	matcher func() *matcher // also built at the first encoding
+	model   func() model    // also built at the first encoding
+	pieces  func() *pieces  // built at the first call of Piece
 	pool    sync.Pool       // values are *scratch
 }
 
-// ids are the tokens with a role, each None where the vocabulary has none.
+// ids are the special tokens. Each is None if the vocabulary does not have it.
 type ids struct {
 	bos, eos, eot, eom, unk, sep, pad, mask llm.Token
 	fim                                     FIM
 }
 
-// FIM are the tokens of fill-in-the-middle prompts, each None where the
-// vocabulary has none.
+// FIM are the tokens of fill-in-the-middle prompts. Each is None if the vocabulary
+// does not have it.
 type FIM struct {
 	Prefix, Suffix, Middle llm.Token
-	Pad, Repo, Sep         llm.Token // filler; name of a repository; between files
+	Pad, Repo, Sep         llm.Token // padding; repository name; file separator
 }
 
-// New reads a vocabulary from the metadata of a file. Metadata that
-// contradicts itself is an error; special token ids out of range count as
-// absent, which Notices tells.
+// New reads a vocabulary from a file's metadata. Contradictory metadata gives an
+// error. Special token ids that are out of range count as absent and are reported
+// in Notices.
 func New(kv *gguf.Metadata) (*Tokenizer, error) {
 	t := &Tokenizer{kv: kv, seed: maphash.MakeSeed()}
 	l := loader{t: t, kv: kv}
@@ -134,58 +134,58 @@ func New(kv *gguf.Metadata) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Kind is the algorithm of the vocabulary.
+// Kind returns the algorithm of the vocabulary.
 func (t *Tokenizer) Kind() Kind { return t.kind }
 
-// Pre is the name of the pre-tokenizer of a BPE vocabulary, else "".
+// Pre returns the name of a BPE vocabulary's pre-tokenizer, or "" for other kinds.
 func (t *Tokenizer) Pre() string { return t.preName }
 
-// Notices are sentences about metadata that New had to replace or ignore.
+// Notices describes the metadata that New replaced or ignored.
 func (t *Tokenizer) Notices() []string { return slices.Clone(t.notices) }
 
-// VocabSize is the number of tokens; ids go from 0 to VocabSize()-1.
+// VocabSize returns the number of tokens. Ids range from 0 to VocabSize()-1.
 func (t *Tokenizer) VocabSize() int { return len(t.text) }
 
-// BOS is the token in front of a text.
+// BOS returns the token before a text.
 func (t *Tokenizer) BOS() llm.Token { return t.ids.bos }
 
-// EOS is the token after a text.
+// EOS returns the token after a text.
 func (t *Tokenizer) EOS() llm.Token { return t.ids.eos }
 
-// EOT is the token after a turn of a conversation.
+// EOT returns the token after a turn of a conversation.
 func (t *Tokenizer) EOT() llm.Token { return t.ids.eot }
 
-// EOM is the token after a message that waits for a tool's answer.
+// EOM returns the token after a message that waits for a tool's result.
 func (t *Tokenizer) EOM() llm.Token { return t.ids.eom }
 
-// Unknown is the token for text that the vocabulary cannot express.
+// Unknown returns the token for text that the vocabulary cannot express.
 func (t *Tokenizer) Unknown() llm.Token { return t.ids.unk }
 
-// Sep is the token between two texts.
+// Sep returns the token between two texts.
 func (t *Tokenizer) Sep() llm.Token { return t.ids.sep }
 
-// Pad is the token that fills rows of a batch.
+// Pad returns the padding token.
 func (t *Tokenizer) Pad() llm.Token { return t.ids.pad }
 
-// Mask is the token for text to be guessed.
+// Mask returns the token that stands for text to be predicted.
 func (t *Tokenizer) Mask() llm.Token { return t.ids.mask }
 
-// FIM are the tokens of fill-in-the-middle prompts.
+// FIM returns the tokens of fill-in-the-middle prompts.
 func (t *Tokenizer) FIM() FIM { return t.ids.fim }
 
-// AddBOS reports whether the model wants BOS in front of a text.
+// AddBOS reports whether the model requires BOS before a text.
 func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
-// AddEOS reports whether the model wants EOS after a text.
+// AddEOS reports whether the model requires EOS after a text.
 func (t *Tokenizer) AddEOS() bool { return t.addEOS }
 
-// AddSep reports whether the model wants Sep between two texts.
+// AddSep reports whether the model requires Sep between two texts.
 func (t *Tokenizer) AddSep() bool { return t.addSep }
 
 // IsEOG reports whether a token ends a generation.
 func (t *Tokenizer) IsEOG(tok llm.Token) bool { return t.eog[tok] }
 
-// EOG lists the tokens that end a generation, in rising order.
+// EOG lists the tokens that end a generation, in ascending order.
 func (t *Tokenizer) EOG() []llm.Token {
 	list := make([]llm.Token, 0, len(t.eog))
 	for tok := range t.eog {
@@ -195,20 +195,22 @@ func (t *Tokenizer) EOG() []llm.Token {
 	return list
 }
 
-// Suppress lists tokens that the model's authors want never to be generated.
+// Suppress lists tokens that must never be generated according to the model's
+// authors.
 func (t *Tokenizer) Suppress() []llm.Token { return slices.Clone(t.suppress) }
 
-// IsControl reports whether a token is a mark of the prompt format, and no text.
+// IsControl reports whether a token belongs to the prompt format and is not text.
 func (t *Tokenizer) IsControl(tok llm.Token) bool { return t.attr(tok)&control != 0 }
 
-// Find returns the token with this text as the vocabulary writes it, such as
+// Find returns the token with the given text as the vocabulary writes it, such as
 // "<|im_end|>".
 func (t *Tokenizer) Find(text string) (llm.Token, bool) {
 	tok := t.vocab().words.lookup([]byte(text))
 	return tok, tok != None
 }
 
-// Text is a token as the vocabulary writes it, "" for an id out of range.
+// Text returns a token's text as the vocabulary writes it, or "" if the id is out
+// of range.
 func (t *Tokenizer) Text(tok llm.Token) string {
 	if !t.valid(tok) {
 		return ""
@@ -216,7 +218,7 @@ func (t *Tokenizer) Text(tok llm.Token) string {
 	return strings.Clone(t.text[tok])
 }
 
-// Score is the score of a token of the kinds that have them, else 0.
+// Score returns the score of a token, or 0 in vocabularies without scores.
 func (t *Tokenizer) Score(tok llm.Token) float32 {
 	if t.scores == nil || !t.valid(tok) {
 		return 0

@@ -26,8 +26,8 @@ func texts(tok *Tokenizer, ids []llm.Token) []string {
 func TestKinds(t *testing.T) {
 	for _, c := range []struct {
 		kind, text string
-		want       string // tokens with spaces between them
-		back       string // "" for the text itself
+		want       string // tokens, separated by spaces
+		back       string // "" if the text is unchanged
 	}{
 		{"bpe", "hello hello", "hello Ġhello", ""},
 		{"bpe", "aaaaaaa é\n\n", "aaaa aa a Ġ Ã© ĊĊ", ""},
@@ -76,8 +76,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestTrust holds special tokens to trusted pieces, and lets words continue from
-// one piece into the next.
+// TestTrust checks that special tokens are recognised only in trusted pieces, and
+// that words may continue from one piece into the next.
 func TestTrust(t *testing.T) {
 	tok := tinyBPE().new(t)
 	for _, c := range []struct {
@@ -141,8 +141,8 @@ func TestAddSpecial(t *testing.T) {
 	}
 }
 
-// TestLongestFirst holds the search for special tokens to its order: the
-// longest anywhere, then shorter ones in what is left.
+// TestLongestFirst checks the order in which special tokens are found: the longest
+// anywhere in the text, then shorter ones in the remaining text.
 func TestLongestFirst(t *testing.T) {
 	m := tinyBPE()
 	tokens := slices.Clone(m[keyList].([]string))
@@ -174,7 +174,7 @@ func TestHostile(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    meta
-		want error // nil: loads, with a notice
+		want error // nil if the vocabulary loads with a notice
 	}{
 		{"no kind", bpe.with(meta{keyModel: nil}), ErrNoVocab},
 		{"none", bpe.with(meta{keyModel: "no_vocab"}), ErrNoVocab},
@@ -231,20 +231,20 @@ func TestOutOfRange(t *testing.T) {
 	}
 }
 
-// TestDecoder cuts texts into single bytes: each is a token of tinySPM.
+// TestDecoder feeds texts one byte at a time, each as a token of tinySPM.
 func TestDecoder(t *testing.T) {
 	tok := tinySPM().new(t)
 	for in, want := range map[string]string{
 		"plain":                "plain",
 		"é世🙂":                  "é世🙂",
 		"\xff":                 "\uFFFD",
-		"\xe4\xbd":             "\uFFFD",             // one for an unfinished code point
-		"\xe4\xbda":            "\uFFFDa",            // also in the middle
+		"\xe4\xbd":             "\uFFFD",             // one for an incomplete code point
+		"\xe4\xbda":            "\uFFFDa",            // also in the middle of a text
 		"\xf0\x9f\x99":         "\uFFFD",             //
 		"\xf0\x9f\x41":         "\uFFFDA",            //
-		"\x80\x80":             "\uFFFD\uFFFD",       // but one for each byte that starts none
+		"\x80\x80":             "\uFFFD\uFFFD",       // one for each byte that does not start a code point
 		"\xed\xa0\x80":         "\uFFFD\uFFFD\uFFFD", // a surrogate
-		"\xc0\xaf":             "\uFFFD\uFFFD",       // too long a form
+		"\xc0\xaf":             "\uFFFD\uFFFD",       // overlong form
 		"\xf5\x80":             "\uFFFD\uFFFD",       //
 		"\xc3\xc3\xa9":         "\uFFFDé",            //
 		"\xe2\x82\xe2\x82\xac": "\uFFFD€",            //
@@ -290,7 +290,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestEndsByFamily has tokens that end a generation in one family and not in
+// TestEndsByFamily checks tokens that end a generation in one family but not in
 // another.
 func TestEndsByFamily(t *testing.T) {
 	for _, c := range []struct {
@@ -326,8 +326,8 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestAllocs holds the way of a token, and encoding into a buffer, to no
-// allocation once buffers have their size.
+// TestAllocs checks that decoding a token and encoding into a buffer allocate
+// nothing once the buffers have grown.
 func TestAllocs(t *testing.T) {
 	pieces := []Piece{{"<|im_start|>", true}, {"hello hello é\n\n aaaaaaaa", false}, {"<|im_end|>", true}}
 	for name, m := range kinds() {
@@ -351,7 +351,7 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestConcurrent encodes from several goroutines from the first use on.
+// TestConcurrent encodes in several goroutines, starting with the first use.
 func TestConcurrent(t *testing.T) {
 	tok := tinyBPE().new(t)
 	want := tinyBPE().new(t).EncodeText("hello hello\n\n<|im_end|>", true, true)

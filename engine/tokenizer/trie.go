@@ -2,16 +2,16 @@ package tokenizer
 
 import "godwit/engine/llm"
 
-// A trie finds the tokens that a text starts with. A node's children are a
-// chain while they are few, and a table by byte once they are many.
+// A trie finds the tokens that are prefixes of a text. A node has a linked list of
+// children while there are few, and a table indexed by byte once there are many.
 type trie struct {
 	root  [256]uint32
-	nodes []trieNode // node 0 stands for none
+	nodes []trieNode // node 0 is nil
 	wide  [][256]uint32
 }
 
 type trieNode struct {
-	child uint32 // the first of the chain; with wideBit, a table
+	child uint32 // first child; with wideBit, a table
 	next  uint32 // next child of the same parent
 	token llm.Token
 	b     byte
@@ -19,13 +19,13 @@ type trieNode struct {
 
 const (
 	wideBit = 1 << 31
-	narrow  = 8       // children up to which a chain will do
-	maxWide = 1 << 15 // tables of 1 KiB: vocabularies have a tenth of that
+	narrow  = 8       // number of children up to which a list is used
+	maxWide = 1 << 15 // tables of 1 KiB; real vocabularies have a tenth of them
 )
 
 func newTrie() *trie { return &trie{nodes: make([]trieNode, 1)} }
 
-// add puts a text into the trie; of equal ones the last counts.
+// add adds a text to the trie. If a text occurs twice, the last token is used.
 func (t *trie) add(s string, tok llm.Token) {
 	if s == "" {
 		return
@@ -51,7 +51,7 @@ func (t *trie) grow(b byte) uint32 {
 	return uint32(len(t.nodes) - 1)
 }
 
-// link makes node to a child of node at.
+// link makes node a child of the node at.
 func (t *trie) link(at, to uint32) {
 	first := t.nodes[at].child
 	if first&wideBit != 0 {
@@ -76,7 +76,7 @@ func (t *trie) link(at, to uint32) {
 	t.wide = append(t.wide, table)
 }
 
-// child returns the node below at for b, 0 for none.
+// child returns the child of the node at for byte b, or 0.
 func (t *trie) child(at uint32, b byte) uint32 {
 	at = t.nodes[at].child
 	if at&wideBit != 0 {
@@ -88,8 +88,8 @@ func (t *trie) child(at uint32, b byte) uint32 {
 	return at
 }
 
-// longest returns the longest token that text, which is not empty, starts with,
-// and its length.
+// longest returns the longest token that is a prefix of text, and its length. text
+// must not be empty.
 func (t *trie) longest(text []byte) (llm.Token, int) {
 	tok, n := None, 0
 	at := t.root[text[0]]

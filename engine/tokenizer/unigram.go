@@ -9,25 +9,24 @@ import (
 	"godwit/engine/llm"
 )
 
-// unigram encodes with vocabularies of SentencePiece's unigram kind: of all
-// ways to write the text as tokens it takes the one with the highest sum of
-// scores.
+// unigram encodes with SentencePiece unigram vocabularies. Of all ways to split the
+// text into tokens, it takes the one with the highest sum of scores.
 type unigram struct {
 	t       *Tokenizer
 	trie    *trie
 	chars   *charsmap
-	missing float64 // score of a character that no token has
+	missing float64 // score of a character without a token
 }
 
-// arc is the best way to reach a position of the text.
+// arc is the best way to reach a position in the text.
 type arc struct {
 	score float64
 	from  int
 	token llm.Token
 }
 
-// unknownPenalty is how much worse than the worst token an unknown character
-// is. Source: kUnkPenalty of SentencePiece.
+// unknownPenalty is the difference between the lowest token score and the score of
+// an unknown character. Source: kUnkPenalty of SentencePiece.
 const unknownPenalty = 10
 
 func newUnigram(t *Tokenizer) *unigram {
@@ -45,7 +44,7 @@ func newUnigram(t *Tokenizer) *unigram {
 	return m
 }
 
-// score is that of a token; a NaN score counts as the lowest.
+// score returns the score of a token. NaN counts as the lowest score.
 func (m *unigram) score(tok llm.Token) float64 {
 	f := float64(m.t.Score(tok))
 	if m.t.attrs[tok]&userDefined != 0 {
@@ -74,7 +73,7 @@ func (m *unigram) append(dst []llm.Token, s *scratch, text []byte, _ bool) []llm
 	return m.trace(dst, s.best)
 }
 
-// extend tries all tokens at text[i].
+// extend tries all tokens that start at text[i].
 func (m *unigram) extend(best []arc, text []byte, i int) {
 	offer := func(end int, tok llm.Token, score float64) {
 		if sum := best[i].score + score; sum > best[end].score {
@@ -99,8 +98,8 @@ func (m *unigram) extend(best []arc, text []byte, i int) {
 	}
 }
 
-// trace appends the tokens of the best way to the end. Unknown characters in a
-// row are one token.
+// trace appends the tokens of the best split. Adjacent unknown characters become
+// one token.
 func (m *unigram) trace(dst []llm.Token, best []arc) []llm.Token {
 	from := len(dst)
 	last := None
@@ -114,8 +113,8 @@ func (m *unigram) trace(dst []llm.Token, best []arc) []llm.Token {
 	return dst
 }
 
-// normalize appends text in the form that the vocabulary was trained on, its
-// spaces escaped.
+// normalize appends text in the form on which the vocabulary was trained, with
+// escaped spaces.
 func (m *unigram) normalize(dst, text []byte) []byte {
 	gap := ' '
 	if m.t.escaped {
@@ -144,17 +143,17 @@ func (m *unigram) normalize(dst, text []byte) []byte {
 	return dst
 }
 
-// charsmap is SentencePiece's compiled table of replacements: a double array
-// trie over the texts to be replaced, whose values point at what they become.
+// charsmap is SentencePiece's compiled table of replacements. It is a double-array
+// trie of the texts to be replaced, whose values are offsets of their replacements.
 // Source: precompiled_charsmap of sentencepiece's normalizer; S. Kanda (2018),
 // Space- and Time-Efficient String Dictionaries.
 type charsmap struct {
 	units []uint32
-	texts []byte // each ends in 0
+	texts []byte // replacement texts, each ending in 0
 }
 
-// newCharsmap reads the length of the trie in bytes, the trie, and the texts.
-// Nil without data.
+// newCharsmap parses the length of the trie in bytes, the trie, and the texts. It
+// returns nil if there is no data.
 func newCharsmap(data []byte) (*charsmap, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -173,8 +172,8 @@ func newCharsmap(data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// next returns what the longest start of text that is to be replaced becomes,
-// else its first character, with the bytes of text that it stands for.
+// next returns the replacement of the longest prefix of text that has one, or else
+// the first character, and the number of bytes of text that it replaces.
 func (c *charsmap) next(text []byte) (out []byte, n int) {
 	if c != nil {
 		if out, n = c.replace(text); n > 0 {
@@ -187,7 +186,7 @@ func (c *charsmap) next(text []byte) (out []byte, n int) {
 	return []byte("\uFFFD"), 1
 }
 
-// replace walks the trie. Text outside it does not match.
+// replace walks the trie. Text that is not in the trie does not match.
 func (c *charsmap) replace(text []byte) (out []byte, n int) {
 	unit := func(i uint32) uint32 {
 		if uint64(i) < uint64(len(c.units)) {

@@ -11,7 +11,7 @@ import (
 // meta is metadata to build a vocabulary from.
 type meta map[string]any
 
-// with returns a copy with some values replaced; nil takes a key out.
+// with returns a copy with some values replaced. A nil value removes the key.
 func (m meta) with(changes meta) meta {
 	out := meta{}
 	for _, from := range []meta{m, changes} {
@@ -56,7 +56,7 @@ func (m meta) new(t testing.TB) *Tokenizer {
 	return tok
 }
 
-// types numbers token types as files do.
+// types converts token types to their numbers in files.
 func types(n int, changes map[int]int32) []int32 {
 	list := make([]int32, n)
 	for i := range list {
@@ -68,8 +68,8 @@ func types(n int, changes map[int]int32) []int32 {
 	return list
 }
 
-// tinyBPE has the 256 bytes, some merges, and at its end control tokens, one
-// with a wrong type and two that a person may write.
+// tinyBPE has the 256 bytes, some merges, and at the end control tokens. One of
+// them has a wrong type, and two are texts that a person may write.
 func tinyBPE() meta {
 	var tokens []string
 	for b := range 256 {
@@ -104,7 +104,7 @@ func tinySPM() meta {
 	return meta{keyModel: "llama", keyList: tokens, keyScore: scores, keyTypes: types(len(tokens), kinds)}
 }
 
-// tinyRaw is a vocabulary of Gemma 4's kind.
+// tinyRaw is a vocabulary like Gemma 4's.
 func tinyRaw() meta {
 	m := tinySPM()
 	return m.with(meta{
@@ -131,8 +131,8 @@ func tinyUGM() meta {
 	}
 }
 
-// tinyCharsmap turns "A" into "a": a double array of a root at 0 whose base is
-// 0, the node of "A" at 0x41, a leaf, and its value at 0x41^0x100.
+// tinyCharsmap replaces "A" by "a". It is a double array with a root at 0 whose
+// base is 0, the node of "A" at 0x41, a leaf, and the leaf's value at 0x41^0x100.
 func tinyCharsmap() []uint8 {
 	units := make([]byte, 4*0x200)
 	put := func(at int, v uint32) {

@@ -8,10 +8,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// wordPiece encodes with BERT's vocabularies: text is cut at spaces and around
-// punctuation, and a word becomes the longest tokens from left to right, or the
-// unknown token where that leads nowhere. The file writes tokens that start a
-// word with U+2581 in front.
+// wordPiece encodes with BERT's vocabularies. Text is cut at spaces and around
+// punctuation. Each word is split into the longest tokens from left to right, or
+// becomes the unknown token if that fails. The file writes U+2581 before tokens
+// that start a word.
 type wordPiece struct {
 	t    *Tokenizer
 	trie *trie
@@ -64,7 +64,7 @@ func (m *wordPiece) append(dst []llm.Token, s *scratch, text []byte, _ bool) []l
 	return dst
 }
 
-// appendWord appends the tokens of a word, which starts with U+2581.
+// appendWord appends the tokens of a word that starts with U+2581.
 func (m *wordPiece) appendWord(dst []llm.Token, word []byte) []llm.Token {
 	before := len(dst)
 	for i := 0; i < len(word); {
@@ -82,10 +82,10 @@ func (m *wordPiece) appendWord(dst []llm.Token, word []byte) []llm.Token {
 	return dst
 }
 
-// baseOf returns the first code point of r's canonical decomposition: a letter
-// without its accents.
+// baseOf returns the first code point of r's canonical decomposition, which is a
+// letter without its accents.
 func baseOf(r rune) rune {
-	const first, last, perLead, lead = 0xAC00, 0xD7A3, 588, 0x1100 // syllables of Hangul decompose by arithmetic
+	const first, last, perLead, lead = 0xAC00, 0xD7A3, 588, 0x1100 // Hangul syllables decompose by arithmetic
 	switch {
 	case r < 0xc0:
 		return r
@@ -99,9 +99,9 @@ func baseOf(r rune) rune {
 	return r
 }
 
-// ideographsOfBERT are the blocks whose characters are words of their own.
-// The sixth starts late, as in the Rust implementation that models were trained
-// with. Source: _is_chinese_char of BERT's tokenization.py.
+// ideographsOfBERT are the blocks in which each character is a word. The sixth
+// block starts late, as in the Rust implementation with which models were trained.
+// Source: _is_chinese_char of BERT's tokenization.py.
 var ideographsOfBERT = ranges{
 	{0x3400, 0x4DBF},
 	{0x4E00, 0x9FFF},
