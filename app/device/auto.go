@@ -11,35 +11,36 @@ import (
 	"godwit/engine/cpu"
 )
 
-// Auto chooses what computes where nobody did: the first GPU whose kernels are
-// known to be right on this machine, else the CPU. A GPU that this program has
-// not seen yet is checked first.
+// Auto chooses the backend if the user did not. It picks the first GPU whose
+// kernels passed a check on this machine, else the CPU. A GPU without a stored
+// verdict is checked first.
 type Auto struct {
 	Record Record
-	// Check checks a backend, in a process of its own, since a driver can take down
-	// the one that asks it. An error says why there is no verdict. nil: what is not
-	// in the record is not used.
+	// Check checks a backend in a separate process, because a driver can crash the
+	// process that uses it. Its error says why there is no verdict. If Check is
+	// nil, only recorded verdicts are used.
 	Check func(ctx context.Context, name string) (Verdict, error)
-	// Later has checks run beside what is going on, for the next choice, instead
-	// of waiting for them.
+	// Later runs checks in the background for the next choice instead of waiting
+	// for them.
 	Later bool
 	Log   *slog.Logger
 
-	gpus []entry // nil: the backends of this build
+	gpus []entry // nil for all backends of this build
 }
 
-// started are the backends that are being checked for later, or were. unkept are
-// verdicts that no record could take, by record and backend: they hold in this process.
+// started holds the backends whose background check was started. unkept holds
+// verdicts that could not be written to the record, by record and backend. They
+// apply in this process.
 var started, unkept sync.Map
 
-// place is where a verdict would be kept.
+// place identifies a verdict by its record and backend.
 type place struct {
 	record Record
 	name   string
 }
 
-// Choose is the name of a backend. It opens no driver unless its library is installed and
-// a verdict on it is stored or can be computed.
+// Choose returns the name of a backend. It opens a driver only if the driver's
+// library is installed and a verdict is stored or can be computed.
 func (a *Auto) Choose(ctx context.Context) string {
 	gpus := a.gpus
 	if gpus == nil {
@@ -53,20 +54,20 @@ func (a *Auto) Choose(ctx context.Context) string {
 	return cpu.Driver{}.Name()
 }
 
-// holds is how long a check that did not come to its end is left at that: there was
-// no device, the driver crashed or it hung, none of which has to last.
+// holds is how long the result of an unfinished check applies. A missing device, a
+// crash or a hang may be temporary.
 const holds = 24 * time.Hour
 
-// right reports whether a backend's kernels are known to be right.
+// right reports whether a backend's kernels are known to be correct.
 func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 	v, ok := a.verdict(d.Name())
 	switch {
 	case !ok:
 	case v.Passed():
-		ok = same(d, v) // not another card, or another driver
+		ok = same(d, v) // the verdict is for another card or driver
 	case v.None || v.Error != "":
 		age := time.Since(v.When)
-		ok = age >= 0 && age < holds // the clock may have been put back
+		ok = age >= 0 && age < holds // the clock may have been set back
 	}
 	if !ok && a.Check != nil {
 		if a.Later {
@@ -81,7 +82,7 @@ func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 	return ok && v.Passed() && same(d, v)
 }
 
-// verdict is what this program found, if it did.
+// verdict returns the recorded verdict of this program, if there is one.
 func (a *Auto) verdict(name string) (Verdict, bool) {
 	kept, err := a.Record.Verdicts()
 	if err != nil {
@@ -97,14 +98,14 @@ func (a *Auto) verdict(name string) (Verdict, bool) {
 	return v, ok
 }
 
-// same reports whether a verdict is on the device that is there now.
+// same reports whether a verdict is for the device that is present now.
 func same(d backend.Driver, v Verdict) bool {
 	list, err := d.Devices()
 	return err == nil && len(list) > 0 && list[0].Device == v.Device && list[0].Detail == v.Detail
 }
 
-// check checks a backend and keeps the verdict. A check that does not come to an
-// end is a verdict too; a cancelled check is not.
+// check checks a backend and records the verdict. An unfinished check is recorded
+// too, but a cancelled one is not.
 func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
 	start := time.Now().UTC().Truncate(time.Second)
 	v, err := a.Check(ctx, name)
@@ -126,7 +127,7 @@ func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
 	return v, true
 }
 
-// later starts a check once in a process's life.
+// later starts the background check of a backend, once per process.
 func (a *Auto) later(ctx context.Context, name string) {
 	if _, going := started.LoadOrStore(name, true); going {
 		return

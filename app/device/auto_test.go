@@ -14,7 +14,7 @@ import (
 	"godwit/engine/backend/backendtest"
 )
 
-// card is a driver of one device, which nobody opens.
+// card is a driver with one device that must not be opened.
 type card struct {
 	name string
 	info []backend.Info
@@ -26,8 +26,8 @@ func (c *card) Open(int, backend.Options) (backend.Backend, error) {
 	return nil, errors.New("the card is out of order")
 }
 
-// TestAuto goes through the life of a card: new, known, with another driver, with
-// another program, broken.
+// TestAuto follows a card: new, known, with another driver, with another program,
+// broken.
 func TestAuto(t *testing.T) {
 	gpu := &card{"one", []backend.Info{{Device: "Card", Detail: "driver 1"}}}
 	record := Record(filepath.Join(t.TempDir(), "sub", "devices.json"))
@@ -92,7 +92,7 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// A check that is cancelled leaves no verdict.
+// A cancelled check records no verdict.
 func TestAutoCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	record := Record(filepath.Join(t.TempDir(), "devices.json"))
@@ -109,7 +109,7 @@ func TestAutoCancelled(t *testing.T) {
 	}
 }
 
-// A check for later does not hold up the choice, and runs once.
+// A background check does not delay the choice, and runs once.
 func TestAutoLater(t *testing.T) {
 	asked := make(chan string, 2)
 	a := &Auto{
@@ -136,8 +136,8 @@ func TestAutoLater(t *testing.T) {
 	}
 }
 
-// What a check found counts in this process where it cannot be kept, here because
-// the folder is a file, and is said once. A verdict of another program does not count.
+// If a verdict cannot be recorded, here because the folder is a file, it applies in
+// this process and is logged once. A verdict of another program does not count.
 func TestAutoUnkept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
@@ -174,7 +174,7 @@ func TestAutoUnkept(t *testing.T) {
 	}
 }
 
-// What is wrong with a record is no reason to fail: devices are checked again.
+// A damaged record does not cause an error. The devices are checked again.
 func TestRecordDamaged(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string]string{
@@ -196,7 +196,7 @@ func TestRecordDamaged(t *testing.T) {
 	}
 }
 
-// A card that cannot be opened is a failure, not a crash.
+// A card that cannot be opened gives a failed check, not a crash.
 func TestCheckBroken(t *testing.T) {
 	v, err := check(t.Context(), &card{"one", []backend.Info{{Device: "Card"}}}, nil)
 	if err != nil || v.Passed() || !strings.Contains(v.String(), "out of order") {

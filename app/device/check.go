@@ -16,23 +16,23 @@ import (
 	"godwit/engine/backend/backendtest"
 )
 
-// Verdict is what a check of a device found.
+// Verdict is the result of checking a device.
 type Verdict struct {
 	Backend string    `json:"backend"`
 	Device  string    `json:"device"`
-	Detail  string    `json:"detail"` // driver version and the like
-	Binary  string    `json:"binary"` // the program that checked, see binary
+	Detail  string    `json:"detail"` // details such as the driver version
+	Binary  string    `json:"binary"` // hash of the program that ran the check, see binary
 	When    time.Time `json:"when"`
-	// Error says why the check could not end; empty: it did.
+	// Error says why the check could not finish. It is empty if it did.
 	Error string `json:"error,omitempty"`
 	None  bool   `json:"none,omitempty"` // there is no device
 	backendtest.Result
 }
 
-// Passed reports whether every case of the check was right.
+// Passed reports whether every case of the check was correct.
 func (v *Verdict) Passed() bool { return v.Error == "" && v.Cases > 0 && len(v.Failures) == 0 }
 
-// String says how the check went, in a few words.
+// String summarises the verdict in a few words.
 func (v *Verdict) String() string {
 	switch {
 	case v.Error != "":
@@ -43,9 +43,9 @@ func (v *Verdict) String() string {
 	return fmt.Sprintf("all %d cases are right", v.Cases)
 }
 
-// Check compares what the first device of a backend computes with the oracle:
-// every op, every weight type and every cache type. progress is called with what
-// begins. The error is that of ctx, or says why there is nothing to check, as the
+// Check compares the results of a backend's first device with the reference: every
+// op, every weight type and every cache type. progress is called at the start of
+// each case. The error is that of ctx, or says why nothing could be checked, as the
 // verdict does.
 func Check(ctx context.Context, name string, progress func(what string)) (Verdict, error) {
 	d, err := Named(name)
@@ -61,7 +61,7 @@ func check(ctx context.Context, d backend.Driver, progress func(what string)) (V
 	if err == nil && len(list) == 0 {
 		v.None = true
 		var b backend.Backend
-		if b, err = d.Open(0, backend.Options{}); err == nil { // else the error says why
+		if b, err = d.Open(0, backend.Options{}); err == nil { // otherwise err says why
 			err = errors.Join(fmt.Errorf("%s: there is no device", d.Name()), b.Close())
 		}
 	}
@@ -74,8 +74,8 @@ func check(ctx context.Context, d backend.Driver, progress func(what string)) (V
 	return v, err
 }
 
-// binary tells this program from other builds of it: what a check found says
-// nothing about other kernels.
+// binary identifies this build of the program, because a verdict says nothing about
+// the kernels of another build.
 func binary() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -91,11 +91,11 @@ func binary() string {
 // Record is the file that keeps the last verdict on each backend.
 type Record string
 
-// maxRecord bounds what is read of a record.
+// maxRecord limits the size of a record that is read.
 const maxRecord = 1 << 20
 
-// Verdicts reads the record, by backend. A file that is missing or damaged holds
-// none: the devices are checked again.
+// Verdicts reads the record, by backend. It returns nothing for a missing or
+// damaged file, so that the devices are checked again.
 func (r Record) Verdicts() (map[string]Verdict, error) {
 	none := map[string]Verdict{}
 	info, err := os.Stat(string(r))
@@ -115,7 +115,7 @@ func (r Record) Verdicts() (map[string]Verdict, error) {
 	return verdicts(data), nil
 }
 
-// verdicts are those of a record; none if it is damaged.
+// verdicts parses a record. It returns nothing if the record is damaged.
 func verdicts(data []byte) map[string]Verdict {
 	var kept map[string]Verdict
 	if json.Unmarshal(data, &kept) != nil || kept == nil {
@@ -124,7 +124,7 @@ func verdicts(data []byte) map[string]Verdict {
 	return kept
 }
 
-// Short is the verdict with its first few failures.
+// Short returns the verdict with only its first few failures.
 func (v Verdict) Short() Verdict {
 	const failures, text = 20, 500
 	v.Failures = slices.Clone(v.Failures[:min(failures, len(v.Failures))])
@@ -134,7 +134,7 @@ func (v Verdict) Short() Verdict {
 	return v
 }
 
-// Keep puts the short form of a verdict into the record.
+// Keep writes the short form of a verdict to the record.
 func (r Record) Keep(v Verdict) error {
 	v = v.Short()
 	kept, err := r.Verdicts()

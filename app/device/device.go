@@ -18,15 +18,15 @@ import (
 // entry is a backend.
 type entry struct {
 	backend.Driver
-	built bool // it can run here; otherwise its driver refuses
-	// installed reports whether its library is there, so that Auto may choose it;
-	// nil: never.
+	built bool // the backend can run in this build; otherwise its driver returns an error
+	// installed reports whether the backend's library is installed, so that Auto
+	// may choose it. nil means that Auto never chooses it.
 	installed func() bool
-	byName    bool // it is listed only where its name is given
+	byName    bool // listed only if its name is given
 }
 
-// backends are all backends, the first that Auto may choose before others. To add one
-// is to add its entry.
+// backends are all backends. Auto tries them in this order. A new backend needs
+// only an entry here.
 var backends = []entry{
 	{Driver: cpu.Driver{}, built: true},
 	{Driver: metal.Driver(), built: metal.Built, installed: func() bool { return metal.Built }},
@@ -75,7 +75,7 @@ func Names() []string {
 	return names
 }
 
-// Named returns the backend of that name. It asks no device.
+// Named returns the backend with a name. It does not access a device.
 func Named(name string) (backend.Driver, error) {
 	i := slices.IndexFunc(backends, func(e entry) bool { return e.Name() == name })
 	if i < 0 {
@@ -84,16 +84,16 @@ func Named(name string) (backend.Driver, error) {
 	return backends[i].Driver, nil
 }
 
-// Found is what a backend has on this machine.
+// Found describes what a backend finds on this machine.
 type Found struct {
 	Backend string         `json:"backend"`
 	Devices []backend.Info `json:"devices"`
 	Error   string         `json:"error,omitempty"`
-	Verdict *Verdict       `json:"verdict,omitempty"` // the last of this program; nil: none
+	Verdict *Verdict       `json:"verdict,omitempty"` // last verdict of this program; nil for none
 }
 
-// List asks every backend of this build for its devices, or only the one of that
-// name; the emulator is asked only by name.
+// List queries every backend of this build for its devices, or only the backend
+// with the given name. The emulator is queried only by name.
 func List(r Record, name string) ([]Found, error) {
 	kept, err := r.Verdicts()
 	all := []Found{}

@@ -25,7 +25,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// What is not listed has no device and says that it is not built.
+// A backend that is not listed has no device and reports that it is not built.
 func TestNames(t *testing.T) {
 	names := Names()
 	for name, systems := range map[string][]string{
@@ -48,8 +48,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOneEntry checks that adding a backend touches its package and its entry here: no
-// other source of app names one.
+// TestOneEntry checks that a backend needs only its package and its entry here,
+// because no other source of app names one.
 func TestOneEntry(t *testing.T) {
 	root := filepath.Join("..")
 	checked := 0

@@ -8,10 +8,11 @@ import (
 	"godwit/engine/cpu"
 )
 
-// Roofline is what the processor can do and what the matrix kernels make of it.
+// Roofline compares the processor's limits with the speed of the matrix kernels.
 type Roofline = cpu.Roofline
 
-// MeasureCPU measures the processor with so many threads, 0 for all physical cores.
+// MeasureCPU measures the processor with the given number of threads, 0 for all
+// physical cores.
 func MeasureCPU(ctx context.Context, threads int) (r Roofline, err error) {
 	b, err := cpu.Driver{}.Open(0, backend.Options{Threads: threads})
 	if err != nil {
