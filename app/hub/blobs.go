@@ -19,12 +19,12 @@ import (
 	"godwit/engine/gguf"
 )
 
-// blobAge is how long an uploaded file waits for a model to be made of it.
+// blobAge is how long an uploaded file is kept if no model is made of it.
 const blobAge = 24 * time.Hour
 
 var digestForm = regexp.MustCompile(`^sha256[:-]([0-9a-f]{64})$`)
 
-// blob is the path of an uploaded file.
+// blob returns the path of an uploaded file.
 func (l *Library) blob(digest string) (path, sum string, err error) {
 	m := digestForm.FindStringSubmatch(digest)
 	if m == nil {
@@ -46,7 +46,7 @@ func (l *Library) HasBlob(digest string) (bool, error) {
 	return found, err
 }
 
-// holder is the entry whose only file has a SHA-256.
+// holder returns the entry whose only file has the given SHA-256.
 func (l *Library) holder(sum string) (entry, bool, error) {
 	x, err := l.readIndex()
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Library) holder(sum string) (entry, bool, error) {
 	return entry{}, false, nil
 }
 
-// WriteBlob takes an upload in. What does not have the digest is not kept.
+// WriteBlob stores an upload. It discards a file that does not have the digest.
 func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, size int64) (err error) {
 	path, sum, err := l.blob(digest)
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, siz
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // the next sweep finds it otherwise
+			_ = os.Remove(f.Name()) // otherwise the next sweep removes it
 		}
 	}()
 	hash := sha256.New()
@@ -101,7 +101,7 @@ func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, siz
 	return os.Rename(f.Name(), path)
 }
 
-// sweep removes uploads that nothing was made of.
+// sweep removes uploads that no model was made of.
 func (l *Library) sweep(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -116,8 +116,8 @@ func (l *Library) sweep(dir string) {
 	}
 }
 
-// Assemble makes a model of uploaded GGUF files, digests by file name. One file
-// that a model has already is shared with it.
+// Assemble makes a model from uploaded GGUF files. digests maps file names to
+// digests. If an existing model has the only file, the new model shares it.
 func (l *Library) Assemble(ctx context.Context, name string, files map[string]string, p Profile) (Model, error) {
 	if err := checkDerived(name); err != nil {
 		return Model{}, err
@@ -142,7 +142,7 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 			return Model{}, fmt.Errorf("%w: file %.64q, %s was not uploaded", ErrNotFound, file, files[file])
 		}
 		m := l.model(e, false)
-		m.Profile, p.From = nil, m.Name // the file is shared, and nothing else
+		m.Profile, p.From = nil, m.Name // only the file is shared
 		return l.Derive(ctx, name, &m, p)
 	}
 	e, err := l.adopt(name, path, sum)
@@ -156,12 +156,12 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 	return l.profiled(ctx, m.Name, p)
 }
 
-// empty reports whether a profile says nothing.
+// empty reports whether a profile sets nothing.
 func (p *Profile) empty() bool {
 	return p.System == "" && p.Template == "" && p.Parameters == nil && p.Messages == nil && p.Licence == ""
 }
 
-// adopt moves an upload among the models.
+// adopt moves an upload into the model folder.
 func (l *Library) adopt(name, path, sum string) (entry, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -190,7 +190,7 @@ func (l *Library) adopt(name, path, sum string) (entry, error) {
 	}, nil
 }
 
-// profiled gives a model with files of its own a profile.
+// profiled adds a profile to a model with files of its own.
 func (l *Library) profiled(ctx context.Context, name string, p Profile) (Model, error) {
 	var e entry
 	err := l.change(ctx, func(x *index) error {

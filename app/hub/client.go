@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// client speaks to one hub. Every address is checked when it is dialled, so a
-// name that resolves to a local address is caught whether it comes from the
-// user, from a redirect or from a resolver that changes its mind.
+// client sends requests to one hub. It checks every address when it connects. This
+// catches a name that resolves to a local address, whether the name comes from the
+// user, from a redirect, or from a resolver whose answer changes.
 type client struct {
 	base         *url.URL
 	token        string
 	allowHTTP    bool
 	allowPrivate bool
-	loopback     bool // the hub itself is on this machine
+	loopback     bool // the hub runs on this machine
 	http         *http.Client
 }
 
@@ -41,7 +41,7 @@ func newClient(base *url.URL, o Options) (*client, error) {
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment,
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if proxies[addr] { // chosen by the user, wherever it is
+				if proxies[addr] { // the user chose the proxy, so any address is allowed
 					return plain.DialContext(ctx, network, addr)
 				}
 				return guarded.DialContext(ctx, network, addr)
@@ -51,13 +51,13 @@ func newClient(base *url.URL, o Options) (*client, error) {
 			ResponseHeaderTimeout:  60 * time.Second,
 			IdleConnTimeout:        30 * time.Second,
 			MaxResponseHeaderBytes: 1 << 20,
-			DisableCompression:     true, // a download's length must be the file's
+			DisableCompression:     true, // a download's length must be the file's length
 		},
 	}
 	return c, nil
 }
 
-// proxyAddresses lists the proxies of the environment as host:port.
+// proxyAddresses lists the proxies in the environment as host:port.
 func proxyAddresses() map[string]bool {
 	list := map[string]bool{}
 	for _, scheme := range []string{"http", "https"} {
@@ -82,8 +82,8 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// checkURL judges scheme and host before anything is sent. Plain http is for
-// hubs on this machine, or by permission.
+// checkURL checks scheme and host before a request is sent. Plain http is allowed
+// only for hubs on this machine, or if AllowHTTP is set.
 func (c *client) checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme == "https":
@@ -97,7 +97,7 @@ func (c *client) checkURL(u *url.URL) error {
 	return nil
 }
 
-// checkAddress runs after the name is resolved and before the connection.
+// checkAddress checks the resolved address before the connection is made.
 func (c *client) checkAddress(_, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -113,8 +113,8 @@ func (c *client) checkIP(ip netip.Addr) error {
 	return fmt.Errorf("%w: %s is on a local network, or no address of the public internet", ErrBlocked, ip)
 }
 
-// Special-purpose blocks inside the address space that is otherwise public.
-// Source: the IANA special-purpose address registries for IPv4 and IPv6.
+// Special-purpose blocks inside the public address space. Source: the IANA
+// special-purpose address registries for IPv4 and IPv6.
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -124,7 +124,7 @@ var special = prefixes(
 
 var (
 	globalUnicast = netip.MustParsePrefix("2000::/3")
-	nat64         = netip.MustParsePrefix("64:ff9b::/96") // IPv4 behind a translator
+	nat64         = netip.MustParsePrefix("64:ff9b::/96") // IPv4 addresses behind a NAT64 translator
 )
 
 func prefixes(list ...string) []netip.Prefix {
@@ -164,8 +164,8 @@ func (c *client) redirect(req *http.Request, via []*http.Request) error {
 	return c.checkURL(req.URL)
 }
 
-// get sends a request below the hub's address; path is slash-separated and
-// unescaped. The caller closes the body.
+// get sends a request for path, which is slash-separated, unescaped and relative to
+// the hub's URL. The caller closes the body.
 func (c *client) get(ctx context.Context, path string, query url.Values, header http.Header) (*http.Response, error) {
 	u := c.base.JoinPath(path)
 	u.RawQuery = query.Encode()
@@ -184,7 +184,8 @@ func (c *client) get(ctx context.Context, path string, query url.Values, header 
 	if err == nil {
 		return resp, nil
 	}
-	// What failed is in the cause; a redirect's address may carry a signature.
+	// Only the cause is reported, because the address of a redirect may contain a
+	// signature.
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err
@@ -198,8 +199,8 @@ func (c *client) get(ctx context.Context, path string, query url.Values, header 
 	return nil, unreached(err)
 }
 
-// unreached is a broken connection; that of a machine without a network has no
-// resolver's words, which few can read.
+// unreached is the error for a broken connection. Without a network, it leaves out
+// the resolver's message, which few users understand.
 func unreached(err error) error {
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
@@ -208,8 +209,8 @@ func unreached(err error) error {
 	return fmt.Errorf("%w: %w", ErrNetwork, err)
 }
 
-// statusError turns an answer other than success into an error that says what
-// to do. what is the repository or file that was asked for.
+// statusError converts an unsuccessful response to an error that says what to do.
+// what is the repository or file that was requested.
 func statusError(resp *http.Response, what string, token bool) error {
 	hint := "add an access token of an account that may read it (Settings, Library, or HF_TOKEN)"
 	if token {
@@ -235,12 +236,13 @@ func statusError(resp *http.Response, what string, token bool) error {
 	}
 }
 
-// retriable reports answers that may be different the next time.
+// retriable reports whether a status may be different on another try.
 func retriable(code int) bool {
 	return code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500
 }
 
-// retryAfter reads the header, in seconds or as a date; 0 if missing.
+// retryAfter reads the Retry-After header, in seconds or as a date. It returns 0 if
+// the header is missing.
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	s := resp.Header.Get("Retry-After")
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {

@@ -88,8 +88,8 @@ func TestHubAddress(t *testing.T) {
 	}
 }
 
-// A hub that is not on this machine may not lead there, whatever name it uses:
-// the check is made when the connection is.
+// Names of a remote hub must not lead to this machine. The address is checked when
+// the connection is made.
 func TestDialCheck(t *testing.T) {
 	hit := false
 	inner := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hit = true }))

@@ -11,24 +11,24 @@ import (
 	"godwit/engine/gguf"
 )
 
-// Info is what a model file says about itself.
+// Info is the information in a model file about itself.
 type Info struct {
 	Arch       string `json:"arch"`
 	Title      string `json:"title,omitempty"` // general.name
-	Quant      string `json:"quant"`           // as in Q4_K_M
-	Parameters int64  `json:"parameters"`      // weights
-	Context    int    `json:"context"`         // tokens it was trained for; 0: not said
+	Quant      string `json:"quant"`           // such as Q4_K_M
+	Parameters int64  `json:"parameters"`      // number of weights
+	Context    int    `json:"context"`         // trained context length in tokens; 0 if unknown
 	Layers     int    `json:"layers"`
 	Embedding  int    `json:"embedding"`
 	Heads      int    `json:"heads"`
 	KVHeads    int    `json:"kv_heads"`
-	HeadDim    int    `json:"head_dim"` // head dimension of K; 0: not said
+	HeadDim    int    `json:"head_dim"` // head dimension of K; 0 if unknown
 	Vocab      int    `json:"vocab"`
-	Template   string `json:"template,omitempty"` // chat template; List leaves it out
+	Template   string `json:"template,omitempty"` // chat template; List omits it
 	Licence    string `json:"licence,omitempty"`
-	Tools      bool   `json:"-"` // the chat template knows tools
-	NonCausal  bool   `json:"-"` // rows see later ones, so the model cannot generate
-	Vision     bool   `json:"-"` // reads pictures with a projector beside it
+	Tools      bool   `json:"-"` // the chat template supports tools
+	NonCausal  bool   `json:"-"` // attention is not causal, so the model cannot generate
+	Vision     bool   `json:"-"` // reads pictures with the projector next to it
 }
 
 // Describe reads the head of a model file.
@@ -40,7 +40,7 @@ func Describe(path string) (Info, error) {
 	return describe(f), errors.Join(f.Close())
 }
 
-// mostLayers bounds what is looked at of a list with a value for each.
+// mostLayers limits how much of a per-layer list is read.
 const mostLayers = 4096
 
 func describe(f *gguf.File) Info {
@@ -51,7 +51,7 @@ func describe(f *gguf.File) Info {
 			return int(min(v, math.MaxInt32))
 		}
 		a, _ := f.KV.Value(key)
-		list, _ := a.First(mostLayers).Ints() // one value a layer: the largest stands for all
+		list, _ := a.First(mostLayers).Ints() // for one value per layer, the largest is used
 		if len(list) == 0 {
 			return 0
 		}
@@ -91,8 +91,8 @@ var fileTypes = map[uint64]string{
 	32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0",
 }
 
-// quantisation is what the file says, unless its tensors are of another kind
-// altogether: then the type that most bytes have.
+// quantisation returns the quantisation that the file states. If the tensors have
+// none of its types, it returns the type with the most bytes.
 func quantisation(f *gguf.File) string {
 	bytes := map[dtype.Type]int{}
 	for i := range f.Tensors {

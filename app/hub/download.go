@@ -23,13 +23,13 @@ import (
 
 // remote is a file to download.
 type remote struct {
-	path   string // below the hub's address
-	local  string // below the model folder
+	path   string // relative to the hub's URL
+	local  string // relative to the model folder
 	size   int64
-	sha256 string // "" until the hub's answer gives it
+	sha256 string // "" until the hub's response contains it
 }
 
-// partFile is where a download is written to.
+// partFile is the file that a download writes to.
 type partFile interface {
 	io.ReadWriteSeeker
 	Truncate(size int64) error
@@ -41,9 +41,9 @@ func createPart(root *os.Root, name string) (partFile, error) {
 	return root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 }
 
-// partNote lies beside a .part file and says what the file will be.
+// partNote is stored next to a .part file and describes the finished file.
 type partNote struct {
-	Ref    string `json:"ref"` // what to pull to continue
+	Ref    string `json:"ref"` // reference to pull to continue the download
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
@@ -52,13 +52,13 @@ type partNote struct {
 const (
 	partSuffix = ".part"
 	noteSuffix = ".part.json"
-	spare      = 64 << 20 // bytes to leave free on the disk
-	maxTries   = 8        // in a row without tryGain bytes of progress
+	spare      = 64 << 20 // bytes of free disk space to leave
+	maxTries   = 8        // maximum number of consecutive tries without tryGain bytes of progress
 	tryGain    = 1 << 20
 	maxWait    = 60 * time.Second
 )
 
-// transfer is one download in progress.
+// transfer is a download in progress.
 type transfer struct {
 	l      *Library
 	hub    *client
@@ -66,12 +66,12 @@ type transfer struct {
 	root   *os.Root
 	part   partFile
 	sum    hash.Hash
-	n      int64 // bytes in part and in sum
+	n      int64 // number of bytes in part that sum includes
 	report func(phase Phase, n int64)
 }
 
-// download makes sure that the file lies in the model folder. report is called
-// with the bytes that are there. A cancelled download stays as a .part file.
+// download makes sure that the file is in the model folder. It calls report with
+// the number of bytes downloaded. A cancelled download stays as a .part file.
 func (l *Library) download(ctx context.Context, root *os.Root, ref string, r *remote, report func(Phase, int64)) (err error) {
 	if err := root.MkdirAll(filepath.Dir(r.local), 0o755); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (l *Library) download(ctx context.Context, root *os.Root, ref string, r *re
 	}
 	err = t.run(ctx)
 	if errors.Is(err, ErrDigest) && resumed {
-		// What an earlier try left may be what is wrong.
+		// the data of an earlier try may be wrong
 		if err = t.restart(); err == nil {
 			err = t.run(ctx)
 		}
@@ -106,12 +106,12 @@ func (l *Library) download(ctx context.Context, root *os.Root, ref string, r *re
 	return t.finish(err)
 }
 
-// lockPath is the lock of a download.
+// lockPath returns the path of a download's lock file.
 func (l *Library) lockPath(local string) string {
 	return filepath.Join(l.dir, ".locks", strings.ReplaceAll(filepath.ToSlash(local), "/", "--"))
 }
 
-// learn asks for the digest where the hub's list of files lacks it.
+// learn requests the digest if the hub's file list does not contain it.
 func (t *transfer) learn(ctx context.Context) error {
 	if t.remote.sha256 != "" {
 		return nil
@@ -133,7 +133,7 @@ func (t *transfer) learn(ctx context.Context) error {
 	return nil
 }
 
-// present reports whether the finished file is there already, by its digest.
+// present reports whether the finished file already exists with the right digest.
 func (t *transfer) present(ctx context.Context) (bool, error) {
 	f, err := t.root.Open(t.remote.local)
 	if errors.Is(err, os.ErrNotExist) {
@@ -155,7 +155,7 @@ func (t *transfer) present(ctx context.Context) (bool, error) {
 	return same, nil
 }
 
-// read adds what is in f to the digest.
+// read adds the content of f to the digest.
 func (t *transfer) read(ctx context.Context, f io.Reader) error {
 	buf := make([]byte, 256<<10)
 	for {
@@ -176,8 +176,8 @@ func (t *transfer) read(ctx context.Context, f io.Reader) error {
 
 func (t *transfer) digest() string { return hex.EncodeToString(t.sum.Sum(nil)) }
 
-// begin opens the .part file and takes up what an earlier try left, if it was
-// of the same file. It checks the free disk space.
+// begin opens the .part file and continues an earlier try if that was for the same
+// file. It checks the free disk space.
 func (t *transfer) begin(ctx context.Context, ref string) (resumed bool, err error) {
 	name := t.remote.local + partSuffix
 	old, err := readNote(t.root, t.remote.local+noteSuffix)
@@ -224,14 +224,14 @@ func readNote(root *os.Root, name string) (partNote, error) {
 	return note, err
 }
 
-// restart forgets what has come so far.
+// restart discards the downloaded data.
 func (t *transfer) restart() error {
 	t.sum, t.n = sha256.New(), 0
 	_, err := t.part.Seek(0, io.SeekStart)
 	return errors.Join(err, t.part.Truncate(0))
 }
 
-// run asks for the rest of the file until all of it is there, and checks it.
+// run requests the rest of the file until it is complete, and checks it.
 func (t *transfer) run(ctx context.Context) error {
 	mark, tries := t.n, 0
 	for t.n < t.remote.size {
@@ -264,16 +264,16 @@ func (t *transfer) run(ctx context.Context) error {
 	return nil
 }
 
-// backoff doubles from the first pause to half a minute, give or take a third.
+// backoff doubles from the first pause to half a minute, plus or minus a third.
 func (l *Library) backoff(tries int) time.Duration {
 	d := min(l.pause<<min(tries-1, 10), 30*time.Second)
 	return d + rand.N(d/3+1)
 }
 
-// never as a wait means that another try is useless.
+// never as a wait means that another try is pointless.
 const never = time.Duration(-1)
 
-// try makes one request and writes what comes. With an error it says how long
+// try makes one request and writes the response. With an error, it returns how long
 // to wait before the next try: 0 for the usual time, or never.
 func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -295,7 +295,7 @@ func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 	}
 	switch resp.StatusCode {
 	case http.StatusOK:
-		if t.n > 0 { // the server does not resume
+		if t.n > 0 { // the server does not support resuming
 			if err := t.restart(); err != nil {
 				return never, err
 			}
@@ -317,8 +317,8 @@ func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 	return t.copy(resp.Body, cancel)
 }
 
-// promise takes the digest from the hub's own answer, which redirects to where
-// the bytes are, and compares it with what the API said.
+// promise takes the digest from the hub's own response, which redirects to the
+// data, and compares it with the digest from the API.
 func (t *transfer) promise(resp *http.Response) error {
 	first := resp
 	for first.Request != nil && first.Request.Response != nil {
@@ -337,7 +337,7 @@ func (t *transfer) promise(resp *http.Response) error {
 
 var contentRange = regexp.MustCompile(`^bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)$`)
 
-// checkLength compares what the server is about to send with what is missing.
+// checkLength compares the length of the response with the number of missing bytes.
 func (t *transfer) checkLength(resp *http.Response) error {
 	missing := t.remote.size - t.n
 	if resp.StatusCode == http.StatusPartialContent {
@@ -345,7 +345,7 @@ func (t *transfer) checkLength(resp *http.Response) error {
 		if m == nil || m[1] != strconv.FormatInt(t.n, 10) || m[3] != "*" && m[3] != strconv.FormatInt(t.remote.size, 10) {
 			return fmt.Errorf("%w: bytes from %d on of %d were asked for, the server sends %q", ErrSize, t.n, t.remote.size, resp.Header.Get("Content-Range"))
 		}
-		// A server may send less than asked for; the rest is asked for next.
+		// a server may send less than requested; the rest is requested next
 		if n := resp.ContentLength; n > missing {
 			return fmt.Errorf("%w: %d bytes are missing, the server sends %d", ErrSize, missing, n)
 		}
@@ -357,8 +357,9 @@ func (t *transfer) checkLength(resp *http.Response) error {
 	return nil
 }
 
-// copy writes the body to the part. A body that stalls or breaks off is worth
-// another try; one with more bytes than the file has is not.
+// copy writes the body to the part. If the body stalls or breaks off, another try
+// may succeed. A body with more bytes than the file is an error that another try
+// cannot fix.
 func (t *transfer) copy(body io.Reader, cancel func()) (wait time.Duration, err error) {
 	stalled := time.AfterFunc(t.l.stall, cancel)
 	defer stalled.Stop()
@@ -394,8 +395,8 @@ func (t *transfer) write(b []byte) error {
 	return err
 }
 
-// finish gives the file its name, or leaves the part for another try; a part
-// with the wrong content goes.
+// finish renames the part to the file's name, or keeps it for another try. It
+// removes a part with the wrong content.
 func (t *transfer) finish(err error) error {
 	name := t.remote.local
 	if err == nil {
@@ -411,7 +412,7 @@ func (t *transfer) finish(err error) error {
 	return errors.Join(t.root.Rename(name+partSuffix, name), t.root.Remove(name+noteSuffix))
 }
 
-// writeJSON replaces a file by a new one.
+// writeJSON replaces a file atomically with a JSON document.
 func writeJSON(root *os.Root, name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {

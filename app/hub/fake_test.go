@@ -20,15 +20,15 @@ import (
 	"godwit/engine/gguf"
 )
 
-// fakeHub plays a hub: its API, the redirect to where the bytes are, ranges,
-// and whatever goes wrong in a test.
+// fakeHub simulates a hub: its API, redirects to another host for the data, ranges,
+// and a fault if the test sets one.
 type fakeHub struct {
 	*httptest.Server
-	cdn *httptest.Server // another host, as far as a client can tell
+	cdn *httptest.Server // a second host for the data
 
 	mu       sync.Mutex
 	files    map[string][]byte // owner/repo/name
-	digests  map[string]string // what the API says instead of the truth; "" for nothing
+	digests  map[string]string // digests that the API reports instead of the true ones; "" for none
 	api      func(w http.ResponseWriter, r *http.Request) bool
 	resolve  func(w http.ResponseWriter, r *http.Request) bool
 	blob     func(w http.ResponseWriter, r *http.Request, n int, data []byte) bool
@@ -106,7 +106,7 @@ func (h *fakeHub) serveAPI(w http.ResponseWriter, id string, r *http.Request) {
 		}
 		out = list
 	} else if out = repos[id]; repos[id] == nil {
-		w.WriteHeader(http.StatusUnauthorized) // as the real one answers for what it does not know
+		w.WriteHeader(http.StatusUnauthorized) // as the real hub does for unknown repositories
 		return
 	}
 	_ = json.NewEncoder(w).Encode(out)
@@ -174,7 +174,7 @@ func tinyModel(t testing.TB, n int, seed byte, kv ...gguf.KV) []byte {
 	return out.Bytes()
 }
 
-// brokenDisk is a part file that takes only so many bytes in a row.
+// brokenDisk is a part file that fails after some bytes.
 type brokenDisk struct {
 	partFile
 	left int
@@ -191,5 +191,5 @@ func (d *brokenDisk) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// send writes a body. A client that has gone does not fail the test.
+// send writes a body. It ignores errors, because the client may have disconnected.
 func send(w io.Writer, b []byte) { _, _ = w.Write(b) }

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// fault is an answer that must not become a model.
+// fault is a faulty response. It must not result in a model.
 type fault struct {
 	name string
 	set  func(h *fakeHub)
 	is   error
 	says string
-	part bool // what came is kept for another try
+	part bool // the downloaded data is kept for another try
 }
 
 func status(code int, header ...string) func(http.ResponseWriter, *http.Request) bool {
@@ -31,7 +31,7 @@ func status(code int, header ...string) func(http.ResponseWriter, *http.Request)
 	}
 }
 
-// lies are servers whose bytes are not what was promised.
+// lies are servers that send other bytes than they announced.
 func lies(data []byte) []fault {
 	return []fault{
 		{"wrong bytes", func(h *fakeHub) {
@@ -57,7 +57,7 @@ func lies(data []byte) []fault {
 		{"endless", func(h *fakeHub) {
 			h.blob = func(w http.ResponseWriter, r *http.Request, _ int, _ []byte) bool {
 				for r.Context().Err() == nil {
-					send(w, make([]byte, 64<<10)) // chunked: no length is given
+					send(w, make([]byte, 64<<10)) // chunked, so no length is sent
 					w.(http.Flusher).Flush()
 				}
 				return true
@@ -92,7 +92,7 @@ func lies(data []byte) []fault {
 	}
 }
 
-// refusals are servers that send no bytes.
+// refusals are servers that send no data.
 func refusals() []fault {
 	return []fault{
 		{"401 for the list", func(h *fakeHub) { h.api = status(401) }, ErrAuth, "HF_TOKEN", false},
@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Answers that pass: the download waits and continues.
+// Temporary errors: the download waits and continues.
 func TestRetries(t *testing.T) {
 	data := tinyModel(t, 100_000, 8)
 	for _, code := range []int{408, 429, 500, 502, 503, 504} {
@@ -171,7 +171,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A server that ignores ranges sends everything again.
+// A server that ignores ranges sends the whole file again.
 func TestNoRanges(t *testing.T) {
 	data := tinyModel(t, 200_000, 9)
 	h := newHub(t, map[string][]byte{file: data})
@@ -194,8 +194,8 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
-// What an earlier try left is wrong: the download begins again by itself. And
-// without a note nothing is resumed.
+// The data of an earlier try is wrong, so the download restarts automatically.
+// Without a note nothing is resumed.
 func TestSpoiledPart(t *testing.T) {
 	data := tinyModel(t, 200_000, 10)
 	for _, c := range []struct {

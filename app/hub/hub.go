@@ -1,14 +1,14 @@
-// Package hub keeps the local library of models and fills it: from a model hub
-// in the manner of Hugging Face, from Python packages for the two demo models,
-// and by linking files that lie elsewhere.
+// Package hub keeps the local library of models. It adds models from a Hugging Face
+// style hub, from Python packages for the two demo models, and as links to files
+// elsewhere.
 //
 //	lib, err := hub.Open(hub.Options{})
 //	m, err := lib.Pull(ctx, "owner/repo:Q4_K_M", show)
 //	m, err = lib.Find("repo-Q4_K_M")
 //
-// A download goes into a .part file, is resumed after a break or a restart by
-// pulling the same name again, and gets its name only when its SHA-256 is
-// right. Cancelling the context is how a download is paused.
+// A download is written to a .part file. After an interruption or a restart,
+// pulling the same name resumes it. The file gets its name only if its SHA-256 is
+// right. Cancelling the context pauses a download.
 package hub
 
 import (
@@ -24,7 +24,7 @@ import (
 	"godwit/engine/fetch"
 )
 
-// The classes of errors; the text that follows says what to do.
+// The classes of errors. The text that follows says what to do.
 var (
 	ErrNotFound = errors.New("no such model")
 	ErrName     = errors.New("not a model name")
@@ -41,26 +41,26 @@ var (
 	ErrSpace    = errors.New("not enough disk space")
 )
 
-// DefaultURL is the hub that is asked unless Options name another.
+// DefaultURL is the hub's URL unless Options set another.
 const DefaultURL = "https://huggingface.co"
 
-// Options of a Library; the zero value works.
+// Options of a Library. The zero value works.
 type Options struct {
-	Dir          string   // model folder; "" for models below Home
-	Folders      []string // more folders whose models are listed, never changed
+	Dir          string   // model folder; "" for the folder models in Home
+	Folders      []string // other folders whose models are listed but never changed
 	URL          string   // base address of the hub; "" for DefaultURL
-	Token        string   // sent to the hub's own host and no other
+	Token        string   // sent only to the hub's own host
 	AllowHTTP    bool     // permits plain http
 	AllowPrivate bool     // permits addresses of local networks
 	MaxBytes     int64    // largest file to download; 0 for 1 TiB
 	Log          *slog.Logger
 }
 
-// Home is the folder for Godwit's data; see fetch.Home.
+// Home returns the folder for Godwit's data; see fetch.Home.
 func Home() (string, error) { return fetch.Home() }
 
-// Library is the model folder and the way to the hub. Its methods may be
-// called from several goroutines, and several processes may share a folder.
+// Library is the model folder and the connection to the hub. Its methods are safe
+// for concurrent use, and several processes may share a folder.
 type Library struct {
 	dir  string
 	max  int64
@@ -68,8 +68,8 @@ type Library struct {
 	o    Options
 	from atomic.Pointer[source]
 
-	// What tests replace: the file that a download writes to, free disk space,
-	// how models come out of packages, and the first pause between tries.
+	// replaced in tests: creating the file that a download writes to, free disk
+	// space, extracting models from packages, and the first pause between tries
 	create func(root *os.Root, name string) (partFile, error)
 	free   func(dir string) (int64, error)
 	demo   demoFetcher
@@ -77,7 +77,7 @@ type Library struct {
 	stall  time.Duration
 }
 
-// Open prepares a library. It reads nothing yet and makes no connection.
+// Open prepares a library. It reads no files and makes no connections.
 func Open(o Options) (*Library, error) {
 	if o.Dir == "" {
 		home, err := Home()
@@ -103,15 +103,15 @@ func Open(o Options) (*Library, error) {
 	return l, l.Change(o.Folders, o.URL, o.Token)
 }
 
-// source is where models come from besides the model folder.
+// source holds the settings for models from outside the model folder.
 type source struct {
 	folders []string
 	hub     *client
 }
 
-// Change has other folders listed and another hub used from now on, with another
-// token; a file that is on its way still comes from the hub that it began with. An empty address is
-// DefaultURL. With an error nothing is changed.
+// Change sets other folders, another hub URL and another token. A download in
+// progress continues from its old hub. An empty URL selects DefaultURL. With an
+// error nothing is changed.
 func (l *Library) Change(folders []string, address, token string) error {
 	if address == "" {
 		address = DefaultURL
@@ -132,12 +132,12 @@ func (l *Library) Change(folders []string, address, token string) error {
 	return nil
 }
 
-// RepoURL is the page of a repository on the hub.
+// RepoURL returns the web page of a repository on the hub.
 func (l *Library) RepoURL(id string) string { return l.hub().base.JoinPath(id).String() }
 
 func (l *Library) hub() *client { return l.from.Load().hub }
 
-// Dir is the model folder.
+// Dir returns the model folder.
 func (l *Library) Dir() string { return l.dir }
 
 // Close drops idle connections.
@@ -146,14 +146,14 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// Progress is where a Pull stands.
+// Progress is the progress of a Pull.
 type Progress struct {
-	Name  string  `json:"name"`  // as asked for
-	File  string  `json:"file"`  // being worked on
-	Phase Phase   `json:"phase"` // what is being done
-	Done  int64   `json:"done"`  // bytes, over all files of the model
+	Name  string  `json:"name"`  // requested name
+	File  string  `json:"file"`  // file in progress
+	Phase Phase   `json:"phase"` // current phase
+	Done  int64   `json:"done"`  // bytes of all files of the model
 	Total int64   `json:"total"` // bytes, over all files of the model
-	Speed float64 `json:"speed"` // bytes per second lately, 0 while unknown
+	Speed float64 `json:"speed"` // current speed in bytes per second; 0 if unknown
 }
 
 // Phase is a step of a Pull.
@@ -161,12 +161,12 @@ type Phase string
 
 // The phases, in order.
 const (
-	PhaseCheck    Phase = "check" // reading what is there already
+	PhaseCheck    Phase = "check" // reading existing files
 	PhaseDownload Phase = "download"
 	PhaseDone     Phase = "done"
 )
 
-// ETA is the time left at the present speed, 0 while unknown.
+// ETA returns the estimated remaining time, 0 if unknown.
 func (p Progress) ETA() time.Duration {
 	if p.Speed <= 0 {
 		return 0

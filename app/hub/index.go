@@ -21,8 +21,8 @@ const (
 	indexVersion = 1
 )
 
-// index is the file that says where the models came from. What it lacks, or
-// all of it, can be lost: models are found by their files as well.
+// index is the file that records where the models came from. It may be incomplete
+// or lost, because models are also found by their files.
 type index struct {
 	Version int     `json:"version"`
 	Models  []entry `json:"models"`
@@ -30,24 +30,24 @@ type index struct {
 
 type entry struct {
 	Name    string      `json:"name"`
-	Ref     string      `json:"ref,omitempty"`    // what was pulled
+	Ref     string      `json:"ref,omitempty"`    // pulled reference
 	Source  string      `json:"source,omitempty"` // owner/repo@commit, or package==version
 	Licence string      `json:"licence,omitempty"`
 	Files   []entryFile `json:"files"`
-	Linked  bool        `json:"linked,omitempty"` // the files lie elsewhere and stay there
+	Linked  bool        `json:"linked,omitempty"` // the files are outside the model folder and are never deleted
 	Added   time.Time   `json:"added"`
-	Profile *Profile    `json:"profile,omitempty"` // profile of a model that shares the files of another one
+	Profile *Profile    `json:"profile,omitempty"` // profile of a model that shares another model's files
 
-	found bool // as a file, not in the index
+	found bool // found as a file, not in the index
 }
 
 type entryFile struct {
-	Path   string `json:"path"` // below the model folder, slash-separated; absolute if linked
+	Path   string `json:"path"` // relative to the model folder, slash-separated; absolute if linked
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// readIndex returns the entries. A damaged index is set aside and reported.
+// readIndex returns the entries. It renames a damaged index and reports it.
 func (l *Library) readIndex() (index, error) {
 	empty := index{Version: indexVersion}
 	b, err := os.ReadFile(filepath.Join(l.dir, indexName))
@@ -71,7 +71,7 @@ func (l *Library) readIndex() (index, error) {
 	return x, nil
 }
 
-// valid rejects entries whose files would lie outside of the model folder.
+// valid rejects entries with files outside the model folder.
 func (e *entry) valid() bool {
 	for _, f := range e.Files {
 		if e.Linked != filepath.IsAbs(f.Path) || !e.Linked && !filepath.IsLocal(filepath.FromSlash(f.Path)) {
@@ -81,7 +81,7 @@ func (e *entry) valid() bool {
 	return e.Name != "" && len(e.Files) > 0
 }
 
-// change rewrites the index while no other process does.
+// change rewrites the index under a lock that excludes other processes.
 func (l *Library) change(ctx context.Context, do func(x *index) error) error {
 	unlock, err := fetch.Lock(ctx, filepath.Join(l.dir, ".locks", "index"))
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *Library) change(ctx context.Context, do func(x *index) error) error {
 	return errors.Join(writeJSON(root, indexName, x), root.Close())
 }
 
-// add puts an entry into the index, in place of one for the same files, and
+// add puts an entry into the index, replacing an entry for the same files, and
 // gives it a name that no other model has.
 func (l *Library) add(ctx context.Context, e entry) (Model, error) {
 	err := l.change(ctx, func(x *index) error {
@@ -126,7 +126,7 @@ func (l *Library) add(ctx context.Context, e entry) (Model, error) {
 	return l.model(e, true), nil
 }
 
-// pulled finds a model that was pulled under ref and whose files are all there.
+// pulled finds a model that was pulled with ref and has all its files.
 func (l *Library) pulled(ref Ref) (Model, error) {
 	x, err := l.readIndex()
 	if err != nil {
@@ -142,7 +142,8 @@ func (l *Library) pulled(ref Ref) (Model, error) {
 	return Model{}, fmt.Errorf("%w: %s was not pulled", ErrNotFound, ref)
 }
 
-// stem is a model's name by its file: no folder, extension or part number.
+// stem returns a file's name as a model name, without folder, extension and part
+// number.
 func stem(file string) string {
 	base := path.Base(filepath.ToSlash(file))
 	if stem, no, _, ok := gguf.Part(base); ok && no == 1 {

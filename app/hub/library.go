@@ -22,21 +22,21 @@ import (
 // Model is a model of the library.
 type Model struct {
 	Name    string    `json:"name"`
-	Path    string    `json:"path"` // path of the first file, absolute
+	Path    string    `json:"path"` // absolute path of the first file
 	Paths   []string  `json:"paths"`
 	Size    int64     `json:"size"`             // bytes of all files
-	SHA256  string    `json:"sha256,omitempty"` // SHA-256 of the first file; "" where nobody computed it
+	SHA256  string    `json:"sha256,omitempty"` // SHA-256 of the first file; "" if it was never computed
 	Licence string    `json:"licence,omitempty"`
-	Ref     string    `json:"ref,omitempty"`    // what was pulled
+	Ref     string    `json:"ref,omitempty"`    // pulled reference
 	Source  string    `json:"source,omitempty"` // owner/repo@commit, or package==version
-	Linked  bool      `json:"linked"`           // lies elsewhere and is never deleted
+	Linked  bool      `json:"linked"`           // the files are outside the model folder and are never deleted
 	Added   time.Time `json:"added,omitzero"`
-	Error   string    `json:"error,omitempty"`   // why it cannot be used
-	Profile *Profile  `json:"profile,omitempty"` // profile of a model that shares the files of another one
+	Error   string    `json:"error,omitempty"`   // why the model cannot be used
+	Profile *Profile  `json:"profile,omitempty"` // profile of a model that shares another model's files
 	Info
 }
 
-// model completes an entry from its file.
+// model builds a Model from an entry and its file.
 func (l *Library) model(e entry, template bool) Model {
 	m := Model{Name: e.Name, Licence: e.Licence, Ref: e.Ref, Source: e.Source, Linked: e.Linked, Added: e.Added, SHA256: e.Files[0].SHA256, Profile: e.Profile}
 	for _, f := range e.Files {
@@ -52,7 +52,7 @@ func (l *Library) model(e entry, template bool) Model {
 	return m
 }
 
-// inspect fills Info from the file, or Error.
+// inspect sets Info from the file, or Error.
 func (m *Model) inspect(template bool) {
 	info, err := Describe(m.Path)
 	if err != nil {
@@ -67,8 +67,8 @@ func (m *Model) inspect(template bool) {
 	m.Licence = cmp.Or(m.Licence, info.Licence)
 }
 
-// List returns all models by name: those of the index, and the other GGUF
-// files of the model folder and of Options.Folders.
+// List returns all models by name: the models in the index and other GGUF files in
+// the model folder and in Options.Folders.
 func (l *Library) List() ([]Model, error) {
 	entries, err := l.entries()
 	if err != nil {
@@ -81,8 +81,8 @@ func (l *Library) List() ([]Model, error) {
 	return list, nil
 }
 
-// entries is the index completed by the files that are not in it, with
-// different names.
+// entries returns the index plus entries for files that are not in it. All names
+// are different.
 func (l *Library) entries() ([]entry, error) {
 	x, err := l.readIndex()
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *Library) entries() ([]entry, error) {
 		used[strings.ToLower(e.Name)] = true
 	}
 	for i := range list {
-		if list[i].found { // names of the index differ already
+		if list[i].found { // names in the index are already unique
 			base := list[i].Name
 			for n := 2; used[strings.ToLower(list[i].Name)]; n++ {
 				list[i].Name = fmt.Sprintf("%s-%d", base, n)
@@ -127,7 +127,7 @@ func (l *Library) entries() ([]entry, error) {
 	return list, nil
 }
 
-// abs is the path of an entry's file.
+// abs returns the path of an entry's file.
 func (l *Library) abs(p string) string {
 	if p = filepath.FromSlash(p); filepath.IsAbs(p) {
 		return p
@@ -135,7 +135,7 @@ func (l *Library) abs(p string) string {
 	return filepath.Join(l.dir, p)
 }
 
-// unlisted makes an entry of a file that the index does not know.
+// unlisted makes an entry for a file that is not in the index.
 func (l *Library) unlisted(p string, linked bool) entry {
 	e := entry{Name: stem(p), Linked: linked, found: true}
 	paths := []string{p}
@@ -152,7 +152,7 @@ func (l *Library) unlisted(p string, linked bool) entry {
 		}
 		e.Files = append(e.Files, f)
 	}
-	for _, demo := range fetch.Demos() { // fetched by a test or an earlier version
+	for _, demo := range fetch.Demos() { // downloaded by a test or an earlier version
 		if filepath.Base(p) == demo.File && e.Files[0].Size == demo.Size && !linked {
 			e.Name, e.Ref, e.Licence = demo.Name, demo.Name, demo.Licence
 		}
@@ -160,14 +160,14 @@ func (l *Library) unlisted(p string, linked bool) entry {
 	return e
 }
 
-// Limits on looking for models in a folder.
+// Limits of the search for models in a folder.
 const (
 	scanDepth = 5
-	scanMost  = 10000 // files and folders
+	scanMost  = 10000 // number of files and folders
 )
 
-// scan finds the GGUF files below dir: of a split model the first part. Hidden
-// folders and files that are not models of their own are left out.
+// scan finds the GGUF files below dir, and for a split model its first part. It
+// skips hidden files and folders and files that are not models by themselves.
 func scan(dir string) ([]string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -196,7 +196,7 @@ func scan(dir string) ([]string, error) {
 		if _, no, _, ok := gguf.Part(p); ok && no > 1 {
 			return nil
 		}
-		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() { // a link to a file counts
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() { // links to files are followed
 			found = append(found, p)
 		}
 		return nil
@@ -211,8 +211,8 @@ func ignoreUnreadable(err error) error {
 	return ignoreMissing(err)
 }
 
-// Find returns the model of that name: a name of List in any case, what was
-// pulled, the name of a file in the library, or the path of a file anywhere.
+// Find returns the model with a name. The name may be one from List in any case, a
+// pulled reference, the name of a file in the library, or the path of any file.
 func (l *Library) Find(name string) (Model, error) {
 	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(strings.ToLower(name), ".gguf") {
 		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
@@ -242,7 +242,7 @@ func (l *Library) Find(name string) (Model, error) {
 	return Model{}, fmt.Errorf("%w: %q is neither a file nor in the library%s", ErrNotFound, name, hint(name, entries))
 }
 
-// hint says what could have been meant.
+// hint suggests what the user may have meant.
 func hint(name string, entries []entry) string {
 	if _, ok := fetch.Demo(name); ok {
 		return "; fetch it with: godwit pull " + name
@@ -260,7 +260,7 @@ func hint(name string, entries []entry) string {
 	return "; it has " + strings.Join(names, ", ")
 }
 
-// atPath returns the model of a file, with its entry where there is one.
+// atPath returns the model in a file, with its index entry if there is one.
 func (l *Library) atPath(p string) (Model, error) {
 	p, err := filepath.Abs(p)
 	if err != nil {
@@ -281,8 +281,8 @@ func (l *Library) atPath(p string) (Model, error) {
 	return l.model(l.unlisted(p, true), true), nil
 }
 
-// Import links a model into the library: the file, or all parts of a split
-// one, stays where it is. It is read once for its SHA-256.
+// Import links a model into the library. The file, or all parts of a split model,
+// stay where they are. Import reads them once to compute the SHA-256.
 func (l *Library) Import(ctx context.Context, p string, progress func(Progress)) (Model, error) {
 	p, err := filepath.Abs(p)
 	if err != nil {
@@ -339,8 +339,8 @@ func hashFile(ctx context.Context, p string, m *meter) (entryFile, error) {
 	return entryFile{Path: p, Size: t.n, SHA256: hex.EncodeToString(t.sum.Sum(nil))}, nil
 }
 
-// Verify reads the files of a model and compares them with the SHA-256 that
-// they had when they came. A model without one passes.
+// Verify compares a model's files with the SHA-256 recorded when they were added.
+// It accepts a model without a recorded SHA-256.
 func (l *Library) Verify(ctx context.Context, name string, progress func(Progress)) error {
 	m, err := l.Find(name)
 	if err != nil {
@@ -369,8 +369,9 @@ func (l *Library) Verify(ctx context.Context, name string, progress func(Progres
 	return nil
 }
 
-// Remove takes a model out of the library. Files in the model folder are
-// deleted unless a model made of it shares them, linked ones stay. Models in Options.Folders are not ours to remove.
+// Remove removes a model from the library. Files in the model folder are deleted
+// unless a derived model shares them. Linked files are never deleted. Models in
+// Options.Folders cannot be removed.
 func (l *Library) Remove(ctx context.Context, name string) error {
 	m, err := l.Find(name)
 	if err != nil {
@@ -389,7 +390,7 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 		return l.forget(ctx, &e)
 	}
 	if entries = slices.Delete(entries, i, i+1); slices.ContainsFunc(entries, func(o entry) bool { return o.Files[0].Path == e.Files[0].Path }) {
-		return l.change(ctx, func(x *index) error { // models made of it keep the files
+		return l.change(ctx, func(x *index) error { // models derived from it keep the files
 			x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Name == e.Name && old.Profile == nil })
 			return nil
 		})

@@ -17,7 +17,7 @@ import (
 	"godwit/engine/gguf"
 )
 
-// splitPart is part i of a split model.
+// splitPart returns part i of a split model.
 func splitPart(t testing.TB, i, n int) []byte {
 	t.Helper()
 	kv := []gguf.KV{{Key: "split.no", Value: uint16(i)}, {Key: "split.count", Value: uint16(n)}, {Key: "split.tensors.count", Value: int32(n)}}
@@ -47,8 +47,9 @@ func names(list []Model) []string {
 	return out
 }
 
-// Files that nobody pulled are found: in the model folder, in other folders,
-// of split models once, through links, and never hidden ones or halves.
+// Files that were not pulled are found in the model folder, in other folders, once
+// per split model, and through links. Hidden files and incomplete models are not
+// found.
 func TestListFindsFiles(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	model := tinyModel(t, 1000, 1)
@@ -191,8 +192,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// A damaged index is set aside; entries that point out of the folder are
-// dropped, and removing by such an entry deletes nothing.
+// A damaged index is renamed. Entries that point out of the folder are dropped, and
+// removing such an entry deletes nothing.
 func TestHostileIndex(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "models")
 	victim := filepath.Join(filepath.Dir(dir), "victim.gguf")
@@ -229,8 +230,8 @@ func TestHostileIndex(t *testing.T) {
 	}
 }
 
-// A folder of the model folder that is a link to elsewhere is not followed
-// when something is written or deleted.
+// If a subfolder of the model folder links to another place, writing and deleting
+// do not follow the link.
 func TestLinkedFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege on Windows")

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Profile is what a model that was made of another one adds to it. The two
-// share their files.
+// Profile holds the settings that a derived model adds to its base model. The two
+// models share their files.
 type Profile struct {
-	From       string          `json:"from"` // name of the other one at that time
+	From       string          `json:"from"` // name of the base model when this one was made
 	System     string          `json:"system,omitempty"`
 	Template   string          `json:"template,omitempty"`                // Jinja
-	Parameters json.RawMessage `json:"parameters,omitempty" ts:"unknown"` // an object of sampling options
-	Messages   json.RawMessage `json:"messages,omitempty" ts:"unknown[]"` // a list that begins every conversation
+	Parameters json.RawMessage `json:"parameters,omitempty" ts:"unknown"` // object of sampling options
+	Messages   json.RawMessage `json:"messages,omitempty" ts:"unknown[]"` // list of messages at the start of every conversation
 	Licence    string          `json:"licence,omitempty"`
 }
 
-// ErrTaken is the class of errors about names that another model has.
+// ErrTaken is the class of errors about names that another model already has.
 var ErrTaken = errors.New("the name is taken")
 
-// profileName is the form of names of models that are made here.
+// profileName matches valid names of derived models.
 var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-// checkDerived refuses names that a model made here cannot have.
+// checkDerived rejects invalid names for derived models.
 func checkDerived(name string) error {
 	if !profileName.MatchString(name) || strings.Contains(name, "..") || strings.Contains(name, "//") {
 		return fmt.Errorf("%w: %.64q: up to 128 letters, digits and . _ - / :, beginning with a letter or digit", ErrName, name)
@@ -38,9 +38,10 @@ func checkDerived(name string) error {
 	return nil
 }
 
-// Derive puts a model into the library that shares the files of another one. It
-// replaces an earlier one of its name. A model with files of its own takes a new
-// profile of itself, but another model never replaces it: its files would have no name.
+// Derive adds a model to the library that shares another model's files. It replaces
+// an earlier derived model of the same name. If the name belongs to the base model
+// itself, that model gets the profile. A different model with files of its own is
+// never replaced, because its files would have no name any more.
 func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profile) (Model, error) {
 	if err := checkDerived(name); err != nil {
 		return Model{}, err
@@ -72,7 +73,7 @@ func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profil
 				return fmt.Errorf("%w: %s is a model with files of its own; delete it first, or choose another name", ErrTaken, old.Name)
 			}
 		}
-		if e.found && !itself { // its file is listed by the index from now on
+		if e.found && !itself { // from now on, the index lists its file
 			x.Models = append(x.Models, e)
 		}
 		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return strings.EqualFold(old.Name, name) && (itself || old.Profile != nil) })
@@ -85,7 +86,8 @@ func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profil
 	return l.model(made, true), nil
 }
 
-// alone reports whether a model is the only one with its files, which made lacks.
+// alone reports whether a model is the only one with its files, so that no derived
+// model shares them.
 func alone(entries []entry, old, made *entry) bool {
 	n := 0
 	for _, e := range append(entries, *made) {
@@ -96,7 +98,8 @@ func alone(entries []entry, old, made *entry) bool {
 	return n == 1
 }
 
-// over is a profile on top of an older one.
+// over returns a profile with an older profile's values for the fields that it does
+// not set.
 func (p Profile) over(old *Profile) Profile {
 	out := *old
 	if p.From != "" {
@@ -120,8 +123,8 @@ func (p Profile) over(old *Profile) Profile {
 	return out
 }
 
-// forget takes a derived model out of the index. Files that only derived models
-// still use go with the last of them.
+// forget removes a derived model from the index. Files that only derived models use
+// are deleted with the last of them.
 func (l *Library) forget(ctx context.Context, e *entry) error {
 	var orphans []string
 	err := l.change(ctx, func(x *index) error {
@@ -146,7 +149,7 @@ func (l *Library) forget(ctx context.Context, e *entry) error {
 	return errors.Join(err, root.Close())
 }
 
-// uses reports whether a model has a file as its first.
+// uses reports whether a file is the first file of a model.
 func (x *index) uses(path string) bool {
 	return slices.ContainsFunc(x.Models, func(e entry) bool { return e.Files[0].Path == path })
 }

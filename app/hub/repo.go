@@ -22,7 +22,7 @@ import (
 type Repo struct {
 	ID        string      `json:"id"` // owner/repo
 	Licence   string      `json:"licence,omitempty"`
-	Gated     bool        `json:"gated"` // files need a token whose account accepted the licence
+	Gated     bool        `json:"gated"` // downloading needs a token of an account that accepted the licence
 	Downloads int64       `json:"downloads"`
 	Likes     int64       `json:"likes"`
 	Updated   string      `json:"updated,omitempty"` // RFC 3339
@@ -34,11 +34,11 @@ type Repo struct {
 // RepoModel is one model of a repository: one file, or all parts of a split one.
 type RepoModel struct {
 	Name  string     `json:"name"`  // name of the first file
-	Quant string     `json:"quant"` // as in Q4_K_M; "" where the name does not say
+	Quant string     `json:"quant"` // such as Q4_K_M; "" if the name does not contain it
 	Size  int64      `json:"size"`  // bytes of all files
-	Ref   string     `json:"ref"`   // what to pull
+	Ref   string     `json:"ref"`   // reference to pull
 	Files []RepoFile `json:"files"`
-	// Projector is the file with which the model reads pictures; nil for none.
+	// Projector is the file that the model needs to read pictures; nil for none.
 	Projector *RepoFile `json:"projector,omitempty"`
 }
 
@@ -46,17 +46,17 @@ type RepoModel struct {
 type RepoFile struct {
 	Name   string `json:"name"` // slash-separated
 	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256,omitempty"` // "" where the hub does not say
+	SHA256 string `json:"sha256,omitempty"` // "" if the hub does not send it
 }
 
-// Limits on what a hub may send.
+// Limits of a hub's responses.
 const (
-	maxJSON     = 16 << 20 // bytes of an answer
+	maxJSON     = 16 << 20 // bytes of a response
 	maxSiblings = 20000    // files of a repository
 	maxFile     = 1 << 50  // bytes of a file
 )
 
-// wireRepo is what the hub's API sends about a repository.
+// wireRepo is the description of a repository in the hub's API.
 type wireRepo struct {
 	ID           string          `json:"id"`
 	SHA          string          `json:"sha"`
@@ -79,7 +79,7 @@ type wireRepo struct {
 	} `json:"siblings"`
 }
 
-// json gets a document below /api and decodes it.
+// json gets and decodes a document at a path below /api.
 func (c *client) json(ctx context.Context, what, path string, query url.Values, into any) error {
 	resp, err := c.get(ctx, path, query, http.Header{"Accept": {"application/json"}})
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *client) json(ctx context.Context, what, path string, query url.Values, 
 	return nil
 }
 
-// Repo asks the hub for a repository (owner/repo) and its models.
+// Repo requests a repository (owner/repo) and its models from the hub.
 func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 	ref, err := ParseRef(id)
 	if err != nil {
@@ -123,10 +123,10 @@ func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 	return r, nil
 }
 
-// Search asks the hub for repositories with GGUF files whose name matches the
-// words of query, most downloaded first, at most limit of them (0: 10, at most
-// 50), and for the files of each. A repository whose files cannot be listed
-// says so in its Error.
+// Search requests repositories with GGUF files whose name matches the words of
+// query, with the files of each. It returns at most limit repositories (default 10,
+// at most 50), most downloaded first. If the files of a repository cannot be
+// listed, its Error says so.
 func (l *Library) Search(ctx context.Context, query string, limit int) ([]Repo, error) {
 	if limit <= 0 {
 		limit = 10
@@ -197,7 +197,7 @@ var (
 	hexCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// files lists the GGUF files with a name that can be stored.
+// files lists the GGUF files whose names can be stored.
 func (w *wireRepo) files() []RepoFile {
 	var list []RepoFile
 	for _, s := range w.Siblings {
@@ -219,8 +219,8 @@ func (w *wireRepo) files() []RepoFile {
 	return list
 }
 
-// models groups files into models, by name. Projectors of images and
-// importance matrices are not models of their own.
+// models groups files into models, by name. Picture projectors and importance
+// matrices do not count as models.
 func models(ref Ref, files []RepoFile) []RepoModel {
 	slices.SortFunc(files, func(a, b RepoFile) int { return cmp.Compare(a.Name, b.Name) })
 	byName := map[string]RepoFile{}
@@ -236,7 +236,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 		m := RepoModel{Name: f.Name, Quant: quantOf(f.Name), Size: f.Size, Files: []RepoFile{f}}
 		if _, no, count, ok := gguf.Part(f.Name); ok && count > 1 {
 			if no != 1 {
-				continue // listed with its first part
+				continue // listed with the model's first part
 			}
 			parts, _ := gguf.SplitParts(f.Name)
 			if m.Files, m.Size, ok = whole(parts, byName); !ok {
@@ -246,7 +246,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 		m.Ref, m.Projector = Ref{ref.Owner, ref.Repo, m.Quant}.String(), projector
 		list = append(list, m)
 	}
-	// Where a quantisation occurs twice the file's name tells them apart.
+	// if a quantisation occurs twice, the file name distinguishes the two
 	count := map[string]int{}
 	for _, m := range list {
 		count[m.Ref]++
@@ -259,7 +259,8 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 	return list
 }
 
-// whole collects the parts of a split model; all must be there, and not too many.
+// whole collects the parts of a split model. It requires all parts and limits their
+// number.
 func whole(parts []string, byName map[string]RepoFile) (files []RepoFile, size int64, ok bool) {
 	for _, p := range parts {
 		f, ok := byName[toSlash(p)]
@@ -276,7 +277,7 @@ func toSlash(s string) string { return strings.ReplaceAll(s, `\`, "/") }
 
 var quantName = regexp.MustCompile(`(?i)(?:^|[-._])((?:UD-)?(?:I?Q[1-8](?:_[0-9A-Z]+)*|TQ[1-4]_[0-9A-Z]+|MXFP4(?:_MOE)?|NVFP4|BF16|F16|F32|FP16|FP32))(?:[-._]|$)`)
 
-// quantOf reads the quantisation from a file name, else from its folder.
+// quantOf reads the quantisation from a file name, or else from its folder's name.
 func quantOf(name string) string {
 	name = strings.TrimSuffix(name, path.Ext(name))
 	for part := range strings.SplitSeq(path.Base(name)+"/"+path.Dir(name), "/") {
@@ -287,14 +288,14 @@ func quantOf(name string) string {
 	return ""
 }
 
-// Quantisations to take when none is asked for: small enough for most
-// machines first, then whatever is nearest.
+// Quantisations in order of preference if the reference does not name one: first
+// those small enough for most machines, then the closest ones.
 var preferred = []string{
 	"Q4_K_M", "UD-Q4_K_XL", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "MXFP4_MOE",
 	"Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0", "Q3_K_L", "Q3_K_M", "BF16", "F16",
 }
 
-// choose picks the model that a reference means.
+// choose picks the model that a reference names.
 func choose(r Repo, sel string) (RepoModel, error) {
 	if len(r.Models) == 0 {
 		return RepoModel{}, fmt.Errorf("%w: %s has no GGUF files; look for a repository whose name ends in GGUF", ErrNotFound, r.ID)
@@ -313,8 +314,9 @@ func choose(r Repo, sel string) (RepoModel, error) {
 	return RepoModel{}, fmt.Errorf("%w: %s has several models, choose one: %s", ErrName, r.ID, listing(r.Models))
 }
 
-// matching returns the models that sel fits: a file by its whole name, by its
-// last part, or by its quantisation; for "" the first preferred one.
+// matching returns the models that match sel. sel is a file's whole name, the last
+// part of the name, or its quantisation. If sel is "", it returns the first
+// preferred model.
 func (r Repo) matching(sel string) []RepoModel {
 	pick := func(ok func(RepoModel) bool) []RepoModel {
 		return slices.DeleteFunc(slices.Clone(r.Models), func(m RepoModel) bool { return !ok(m) })
@@ -339,7 +341,7 @@ func (r Repo) matching(sel string) []RepoModel {
 	return nil
 }
 
-// listing names models with their sizes, at most 20.
+// listing lists models with their sizes, at most 20.
 func listing(list []RepoModel) string {
 	var b strings.Builder
 	for i, m := range list {
@@ -359,7 +361,7 @@ func listing(list []RepoModel) string {
 	return b.String()
 }
 
-// Bytes prints a size as people read it, as in "1.2 GiB".
+// Bytes formats a size for people, such as "1.2 GiB".
 func Bytes(n int64) string {
 	const units = "KMGTPE"
 	if n < 1024 {

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// freeSpace cannot tell here; a full disk shows when it is written to.
+// freeSpace is unknown on this system. A full disk is noticed when a write fails.
 func freeSpace(string) (int64, error) { return math.MaxInt64, nil }
 
-// Space cannot tell either.
+// Space is unknown as well.
 func Space(string) (free, size int64, err error) { return math.MaxInt64, 0, nil }
 
-// diskFull reports whether a write failed for want of space.
+// diskFull reports whether a write failed because the disk is full.
 func diskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// freeSpace is the number of bytes that this user may still write below dir.
+// freeSpace returns the number of bytes that this user may still write below dir.
 func freeSpace(dir string) (int64, error) {
 	free, _, err := Space(dir)
 	return free, err
 }
 
-// Space is freeSpace with the size of the whole file system.
+// Space returns the free space and the size of the whole file system.
 func Space(dir string) (free, size int64, err error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
@@ -26,7 +26,7 @@ func Space(dir string) (free, size int64, err error) {
 	return int64(min(left, 1<<62)), int64(min(whole, 1<<62)), nil
 }
 
-// diskFull reports whether a write failed for want of space.
+// diskFull reports whether a write failed because the disk is full.
 func diskFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }
