@@ -77,7 +77,7 @@ func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 		v, ok = a.check(ctx, d.Name())
 	}
 	if ok && !v.Passed() && !v.None {
-		a.Log.Info("a GPU is left alone, the CPU computes", "backend", d.Name(), "device", v.Device, "err", v.String())
+		a.Log.Info("GPU not used, running on the CPU", "backend", d.Name(), "device", v.Device, "err", v.String())
 	}
 	return ok && v.Passed() && same(d, v)
 }
@@ -86,7 +86,7 @@ func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 func (a *Auto) verdict(name string) (Verdict, bool) {
 	kept, err := a.Record.Verdicts()
 	if err != nil {
-		a.Log.Warn("verdicts on devices cannot be read", "err", err)
+		a.Log.Warn("GPU check results cannot be read", "err", err)
 	}
 	v, ok := kept[name]
 	ok = ok && v.Binary == binary()
@@ -120,7 +120,7 @@ func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
 	}
 	if err := a.Record.Keep(v); err != nil {
 		unkept.Store(place{a.Record, name}, v)
-		a.Log.Warn("what a check of a GPU found cannot be kept: it holds until Godwit ends, and the next start checks again", "backend", name, "err", err)
+		a.Log.Warn("GPU check result not saved; it applies until Godwit exits", "backend", name, "err", err)
 	} else {
 		unkept.Delete(place{a.Record, name})
 	}
@@ -132,10 +132,10 @@ func (a *Auto) later(ctx context.Context, name string) {
 	if _, going := started.LoadOrStore(name, true); going {
 		return
 	}
-	a.Log.Info("a GPU is being checked; if its kernels are right, it computes from the next load of a model on", "backend", name)
+	a.Log.Info("checking a GPU in the background; if it passes, the next model load uses it", "backend", name)
 	go func() {
 		if v, ok := a.check(ctx, name); ok {
-			a.Log.Info("a GPU was checked", "backend", name, "device", v.Device, "passed", v.Passed(), "found", v.String())
+			a.Log.Info("GPU check finished", "backend", name, "device", v.Device, "passed", v.Passed(), "found", v.String())
 		}
 	}()
 }

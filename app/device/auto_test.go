@@ -168,7 +168,7 @@ func TestAutoUnkept(t *testing.T) {
 				t.Errorf("%s: %s is chosen, want %s", test.what, got, test.want)
 			}
 		}
-		if kept := strings.Count(log.String(), "cannot be kept"); checks != 1 || kept != 1 {
+		if kept := strings.Count(log.String(), "not saved"); checks != 1 || kept != 1 {
 			t.Errorf("%s: %d checks, %d warnings\n%s", test.what, checks, kept, &log)
 		}
 	}

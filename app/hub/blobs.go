@@ -96,7 +96,7 @@ func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, siz
 		return err
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != sum {
-		return fmt.Errorf("%w: sha256:%s came", ErrDigest, got)
+		return fmt.Errorf("%w: the upload has sha256:%s", ErrDigest, got)
 	}
 	return os.Rename(f.Name(), path)
 }
@@ -110,7 +110,7 @@ func (l *Library) sweep(dir string) {
 	for _, d := range list {
 		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > blobAge {
 			if err := os.Remove(filepath.Join(dir, d.Name())); err != nil {
-				l.log.Warn("an old upload is not removed", "err", err)
+				l.log.Warn("old upload could not be removed", "err", err)
 			}
 		}
 	}

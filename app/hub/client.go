@@ -110,7 +110,7 @@ func (c *client) checkIP(ip netip.Addr) error {
 	if c.allowPrivate || public(ip) || c.loopback && ip.Unmap().IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is on a local network, or no address of the public internet", ErrBlocked, ip)
+	return fmt.Errorf("%w: %s is not a public internet address", ErrBlocked, ip)
 }
 
 // Special-purpose blocks inside the public address space. Source: the IANA
@@ -232,7 +232,7 @@ func statusError(resp *http.Response, what string, token bool) error {
 	case retriable(code):
 		return fmt.Errorf("%w (%d): try again later", ErrServer, code)
 	default:
-		return fmt.Errorf("%w: answer %d for %s; is --hub-url right?", ErrServer, code, what)
+		return fmt.Errorf("%w: status %d for %s; is --hub-url right?", ErrServer, code, what)
 	}
 }
 

@@ -191,7 +191,7 @@ func (t *transfer) begin(ctx context.Context, ref string) (resumed bool, err err
 		return false, err
 	}
 	if free < need+spare {
-		return false, fmt.Errorf("%w: %s to come and %s to leave free, %s has %s", ErrSpace, Bytes(need), Bytes(spare), t.l.dir, Bytes(free))
+		return false, fmt.Errorf("%w: %s still to download and %s to keep free, but %s has %s", ErrSpace, Bytes(need), Bytes(spare), t.l.dir, Bytes(free))
 	}
 	if t.part, err = t.l.create(t.root, name); err != nil {
 		return false, err
@@ -330,7 +330,7 @@ func (t *transfer) promise(resp *http.Response) error {
 	case t.remote.sha256 == "":
 		t.remote.sha256 = etag
 	case t.remote.sha256 != etag:
-		return fmt.Errorf("%w: the hub promises %s and %s for one file; pull it again later", ErrDigest, t.remote.sha256, etag)
+		return fmt.Errorf("%w: the hub announced %s and %s for one file; pull it again later", ErrDigest, t.remote.sha256, etag)
 	}
 	return nil
 }
@@ -343,7 +343,7 @@ func (t *transfer) checkLength(resp *http.Response) error {
 	if resp.StatusCode == http.StatusPartialContent {
 		m := contentRange.FindStringSubmatch(resp.Header.Get("Content-Range"))
 		if m == nil || m[1] != strconv.FormatInt(t.n, 10) || m[3] != "*" && m[3] != strconv.FormatInt(t.remote.size, 10) {
-			return fmt.Errorf("%w: bytes from %d on of %d were asked for, the server sends %q", ErrSize, t.n, t.remote.size, resp.Header.Get("Content-Range"))
+			return fmt.Errorf("%w: requested the bytes from %d of %d, the server sent %q", ErrSize, t.n, t.remote.size, resp.Header.Get("Content-Range"))
 		}
 		// a server may send less than requested; the rest is requested next
 		if n := resp.ContentLength; n > missing {
@@ -368,7 +368,7 @@ func (t *transfer) copy(body io.Reader, cancel func()) (wait time.Duration, err 
 		n, err := body.Read(buf)
 		stalled.Reset(t.l.stall)
 		if int64(n) > t.remote.size-t.n {
-			return never, fmt.Errorf("%w: more than %d bytes came", ErrSize, t.remote.size)
+			return never, fmt.Errorf("%w: more than %d bytes received", ErrSize, t.remote.size)
 		}
 		if werr := t.write(buf[:n]); werr != nil {
 			return never, werr

@@ -121,7 +121,7 @@ func refusals() []fault {
 		}, ErrServer, "redirects", true},
 		{"redirect to a private address", func(h *fakeHub) { h.resolve = status(302, "Location", "https://10.1.2.3/x") }, ErrBlocked, "10.1.2.3", true},
 		{"redirect to metadata", func(h *fakeHub) { h.resolve = status(302, "Location", "https://169.254.169.254/latest") }, ErrBlocked, "169.254.169.254", true},
-		{"redirect to mapped IPv6", func(h *fakeHub) { h.resolve = status(302, "Location", "https://[::ffff:192.168.0.1]/x") }, ErrBlocked, "local network", true},
+		{"redirect to mapped IPv6", func(h *fakeHub) { h.resolve = status(302, "Location", "https://[::ffff:192.168.0.1]/x") }, ErrBlocked, "not a public internet address", true},
 		{"redirect to plain http", func(h *fakeHub) { h.resolve = status(302, "Location", "http://example.com/x") }, ErrBlocked, "not https", true},
 		{"redirect to a file", func(h *fakeHub) { h.resolve = status(302, "Location", "file:///etc/passwd") }, ErrBlocked, "not https", true},
 	}

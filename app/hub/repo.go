@@ -96,10 +96,10 @@ func (c *client) json(ctx context.Context, what, path string, query url.Values, 
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNetwork, err)
 	case len(body) > maxJSON:
-		return fmt.Errorf("%w: answer of more than %d bytes for %s", ErrServer, maxJSON, what)
+		return fmt.Errorf("%w: response of more than %d bytes for %s", ErrServer, maxJSON, what)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w: answer for %s is not what the hub's API sends (is --hub-url right?): %w", ErrServer, what, err)
+		return fmt.Errorf("%w: the response for %s does not come from a hub's API (is --hub-url right?): %w", ErrServer, what, err)
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func choose(r Repo, sel string) (RepoModel, error) {
 	case len(matches) == 1:
 		return matches[0], nil
 	case len(matches) > 1:
-		return RepoModel{}, fmt.Errorf("%w: %q fits several files of %s: %s", ErrName, sel, r.ID, listing(matches))
+		return RepoModel{}, fmt.Errorf("%w: %q matches several files of %s: %s", ErrName, sel, r.ID, listing(matches))
 	case sel != "":
 		return RepoModel{}, fmt.Errorf("%w: %s has no %q; it has %s", ErrNotFound, r.ID, sel, listing(r.Models))
 	case len(r.Models) == 1:

@@ -14,8 +14,8 @@ type smallThinker struct{ decoder }
 const smallWindow = 4096
 
 // openSmallThinker opens SmallThinker: experts with a ReLU gate, which are chosen
-// before attention. In models with a window, every fourth layer attends to
-// everything and has no RoPE. Source: arXiv 2507.20984.
+// before attention. In models with a window, one layer in a pattern attends to
+// everything, and every fourth layer has no RoPE. Source: arXiv 2507.20984.
 func openSmallThinker(f *model.File) (model.Model, error) {
 	m := &smallThinker{*plain{
 		halves: true,

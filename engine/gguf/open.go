@@ -156,7 +156,7 @@ func splitNames(path string, count uint64) ([]string, error) {
 	}
 	names, ok := SplitParts(path)
 	if !ok || uint64(len(names)) != count {
-		return nil, fmt.Errorf("%w: it is one of %d parts and must be named like name-%05d-of-%05d.gguf, beside the others", ErrSplit, count, 1, count)
+		return nil, fmt.Errorf("%w: it is one of %d parts and must be named like name-%05d-of-%05d.gguf, in one folder with the others", ErrSplit, count, 1, count)
 	}
 	return names, nil
 }

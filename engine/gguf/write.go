@@ -61,7 +61,7 @@ func NewWriter(w io.Writer, kv []KV, tensors []Tensor) (*Writer, error) {
 	}
 	m, err := meta.metadata(len(kv)) // checks what a reader will find
 	if err == nil && meta.rest() != 0 {
-		err = fmt.Errorf("%w: a metadata value is not of the size that its kind has", ErrInvalid)
+		err = fmt.Errorf("%w: a metadata value does not have the size of its type", ErrInvalid)
 	}
 	if err != nil {
 		return nil, err

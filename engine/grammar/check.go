@@ -97,10 +97,10 @@ func (s *seen) item(i int) {
 // schema validates a value. why is empty if the value is valid.
 func (r *checking) schema(at raw, v *value, place string) (why string, ev seen, err error) {
 	if r.steps++; r.steps > maxChecks {
-		return "", ev, fault(at.path, "checking takes more than %d steps", maxChecks)
+		return "", ev, fault(at.path, "validation takes more than %d steps", maxChecks)
 	}
 	if r.depth++; r.depth > 8*maxDepth {
-		return "", ev, fault(at.path, "checking goes more than %d deep", 8*maxDepth)
+		return "", ev, fault(at.path, "validation is nested more than %d deep", 8*maxDepth)
 	}
 	defer func() { r.depth-- }()
 	switch at.v.kind {

@@ -61,7 +61,7 @@ func readValue(data []byte) (*value, error) {
 			return v, nil
 		}
 		if err == nil {
-			err = errors.New("text behind the document")
+			err = errors.New("text after the document")
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -119,7 +119,7 @@ func readObject(dec *json.Decoder, depth int) (*value, error) {
 			return nil, fmt.Errorf("member without a name")
 		}
 		if v.at[key] != nil {
-			return nil, fmt.Errorf("member %q comes twice", key)
+			return nil, fmt.Errorf("duplicate member %q", key)
 		}
 		if v.at[key], err = read(dec, depth+1); err != nil {
 			return nil, err

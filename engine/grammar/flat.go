@@ -377,7 +377,7 @@ func (s *schemaBuilder) arrayKeyword(f *flat, k string, at, parent raw) error {
 			return nil
 		}
 		if at.v.kind != isBool || !s.outer {
-			return s.lack(at.path, "only false is supported, and not beside other schemas")
+			return s.lack(at.path, "only false is supported, and not together with other schemas")
 		}
 		f.sealedItems = true
 	case "prefixItems":
@@ -424,7 +424,7 @@ func (s *schemaBuilder) objectKeyword(f *flat, k string, at, parent raw) error {
 			return nil
 		}
 		if at.v.kind != isBool || !s.outer {
-			return s.lack(at.path, "only false is supported, and not beside other schemas")
+			return s.lack(at.path, "only false is supported, and not together with other schemas")
 		}
 		f.sealed = true
 	case "properties", "patternProperties":

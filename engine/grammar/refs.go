@@ -150,7 +150,7 @@ func (d *document) resolve(r raw) (raw, error) {
 		case to.v.kind == isArray && err == nil && i >= 0 && i < len(to.v.items):
 			to = to.item(i)
 		default:
-			return raw{}, fault(at.path, "%q leads nowhere", at.v.text)
+			return raw{}, fault(at.path, "%q does not exist", at.v.text)
 		}
 	}
 	return to, nil

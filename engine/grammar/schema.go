@@ -218,7 +218,7 @@ func (s *schemaBuilder) emit(c conj) (*expr, error) {
 	}
 	s.rules[key] = id
 	if s.depth++; s.depth > 4*maxDepth {
-		return nil, fault(c[0].path, "schemas lead to schemas more than %d deep", 4*maxDepth)
+		return nil, fault(c[0].path, "references are nested more than %d deep", 4*maxDepth)
 	}
 	body, err := s.body(c)
 	s.depth--

@@ -85,7 +85,7 @@ func noRepeats(dec *json.Decoder) error {
 				return err
 			}
 			if seen[key.(string)] {
-				return fmt.Errorf("member %q comes twice", key)
+				return fmt.Errorf("duplicate member %q", key)
 			}
 			seen[key.(string)] = true
 		}
@@ -183,7 +183,7 @@ func TestSchemaErrors(t *testing.T) {
 		``:                         "not JSON",
 		`{`:                        "not JSON",
 		`{} {}`:                    "not JSON",
-		`{"type": "a", "type": 1}`: `member "type" comes twice`,
+		`{"type": "a", "type": 1}`: `duplicate member "type"`,
 		`{"minimum": 1e999999999}`: "too many digits",
 		strings.Repeat(`{"items":`, 200) + "{}" + strings.Repeat("}", 200): "nested deeper",
 		`{"const": "` + strings.Repeat("a", 1<<20) + `"}`:                  "bytes, at most",

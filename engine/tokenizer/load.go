@@ -110,7 +110,7 @@ func (l *loader) bpe() error {
 	case l.model == "gemma4":
 		name = "gemma4"
 	case name == "":
-		l.notice("the file does not name its pre-tokenizer (%s); the default splits words otherwise than most models expect", keyPre)
+		l.notice("the file does not name its pre-tokenizer (%s); the default may split words differently than the model expects", keyPre)
 		name = "default"
 	}
 	p, err := lookupPre(name)
@@ -205,7 +205,7 @@ func (l *loader) types() error {
 		shown = shown || l.t.attrs[i]&(normal|userDefined|byteToken) != 0
 	}
 	if !shown {
-		return fmt.Errorf("%w: by %s no token is text", ErrInvalid, keyTypes)
+		return fmt.Errorf("%w: %s marks no token as text", ErrInvalid, keyTypes)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (t *Tower) bindStandard(f *model.File) (shift, scale *graph.Weight) {
 		return nil, nil
 	}
 	if bias == nil || factor == nil {
-		f.Fail("v.std_bias", "v.std_bias and v.std_scale come together")
+		f.Fail("v.std_bias", "v.std_bias and v.std_scale must both be present")
 		return nil, nil
 	}
 	minus := make([]float32, t.width)

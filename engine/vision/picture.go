@@ -109,7 +109,7 @@ func (t *Tower) limits(l Limits) (least, most int, err error) {
 		most = max(least, most)
 	}
 	if least > most || most > maxTokens {
-		return 0, 0, fmt.Errorf("%w: %d to %d tokens a picture; at most %d are possible", ErrImage, least, most, maxTokens)
+		return 0, 0, fmt.Errorf("%w: %d to %d tokens per picture; at most %d are possible", ErrImage, least, most, maxTokens)
 	}
 	return least, most, nil
 }
@@ -159,7 +159,7 @@ func (t *Tower) dynamic(least, most int) func(*rgb, Limits) ([]part, error) {
 		side := t.patch * t.merge
 		w, h := aligned(p.w, p.h, side, l.Min*side*side, l.Max*side*side)
 		if w/side*(h/side) > maxTokens {
-			return nil, fmt.Errorf("%w: %d × %d pixels are too narrow a picture", ErrImage, p.w, p.h)
+			return nil, fmt.Errorf("%w: a picture of %d × %d pixels is too narrow", ErrImage, p.w, p.h)
 		}
 		q, err := p.letterbox(w, h, bicubic, [3]byte{})
 		return []part{{kind: "image", rgb: q}}, err

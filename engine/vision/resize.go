@@ -96,7 +96,7 @@ func (p *rgb) resize(w, h int, f filter) (*rgb, error) {
 		return p, nil
 	}
 	if w*p.h > maxWork {
-		return nil, fmt.Errorf("%w: %d × %d pixels are too narrow a picture", ErrImage, p.w, p.h)
+		return nil, fmt.Errorf("%w: a picture of %d × %d pixels is too narrow", ErrImage, p.w, p.h)
 	}
 	var across []taps
 	if w != p.w {
