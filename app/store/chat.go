@@ -14,23 +14,23 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what a chat may hold.
+// Limits of the data in a chat.
 const (
 	maxTitle   = 200      // runes
 	maxText    = 32 << 20 // bytes of one message, an attachment, or a system prompt
-	maxObject  = 1 << 20  // bytes of settings or statistics in JSON
-	autoLength = 60       // runes of a title that is made from a message
+	maxObject  = 1 << 20  // bytes of settings or statistics as JSON
+	autoLength = 60       // runes of a title made from a message
 )
 
 // Chat is a conversation without its messages.
 type Chat struct {
 	ID       int64           `json:"id"`
-	Title    string          `json:"title"`  // empty until the first message, then made from it
-	Folder   int64           `json:"folder"` // 0: none
+	Title    string          `json:"title"`  // empty until the first message, from which it is made
+	Folder   int64           `json:"folder"` // 0 for none
 	Pinned   bool            `json:"pinned"`
 	Model    string          `json:"model"`
 	System   string          `json:"system"`
-	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // object of the page: sampling and the like
+	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // the page's settings object, with sampling options and others
 	Created  time.Time       `json:"created"`
 	Updated  time.Time       `json:"updated"` // time of the last message
 }
@@ -45,11 +45,11 @@ type ChatChange struct {
 	Settings *json.RawMessage `json:"settings"`
 }
 
-// List selects chats: pinned ones first, then the newest.
+// List selects chats. Pinned chats come first, then the newest.
 type List struct {
-	Folder *int64 // nil: all; 0: those in no folder
+	Folder *int64 // nil for all chats; 0 for chats without a folder
 	Skip   int
-	Limit  int // 0: all
+	Limit  int // 0 for no limit
 }
 
 const chatColumns = "id, title, ifnull(folder, 0), pinned, model, system, settings, created, updated"
@@ -66,8 +66,8 @@ func scanChat(r row) (Chat, error) {
 	return c, err
 }
 
-// CreateChat stores a chat and returns it with its id and times. Without a title
-// it gets one from its first message.
+// CreateChat stores a chat and returns it with its id and times. If the chat has no
+// title, its first message sets one.
 func (s *Store) CreateChat(ctx context.Context, c Chat) (Chat, error) {
 	err := s.write(ctx, "create chat", func(tx *sql.Tx) error {
 		now := s.millis()
@@ -79,7 +79,7 @@ func (s *Store) CreateChat(ctx context.Context, c Chat) (Chat, error) {
 	return c, err
 }
 
-// insertChat cleans and stores c.
+// insertChat validates c and stores it.
 func insertChat(ctx context.Context, tx *sql.Tx, c *Chat) (int64, error) {
 	auto := strings.TrimSpace(c.Title) == ""
 	c.Title = cleanTitle(c.Title)
@@ -156,8 +156,8 @@ func each(ctx context.Context, q querier, query string, args []any, fn func(row)
 	return rows.Err()
 }
 
-// ChangeChat changes a chat and returns it as it is then. A title that is set here
-// is kept; an empty one is made from the first message again.
+// ChangeChat changes a chat and returns the result. A title that is set here is
+// kept. An empty title is replaced by one made from the first message.
 func (s *Store) ChangeChat(ctx context.Context, id int64, change ChatChange) (Chat, error) {
 	var c Chat
 	err := s.write(ctx, fmt.Sprintf("change chat %d", id), func(tx *sql.Tx) error {
@@ -201,7 +201,8 @@ func (s *Store) ChangeChat(ctx context.Context, id int64, change ChatChange) (Ch
 	return c, err
 }
 
-// retitle gives c the title, or for an empty one that of its first message.
+// retitle sets the title of c. An empty title is replaced by one made from the
+// first message.
 func retitle(ctx context.Context, tx *sql.Tx, c *Chat, title string) error {
 	auto := strings.TrimSpace(title) == ""
 	c.Title = cleanTitle(title)
@@ -234,7 +235,7 @@ func (s *Store) DeleteChat(ctx context.Context, id int64) error {
 	return s.removeState(file)
 }
 
-// oneRow returns ErrNotFound if a statement changed no row.
+// oneRow returns ErrNotFound if a statement did not change any row.
 func oneRow(result sql.Result, err error) error {
 	if err != nil {
 		return err
@@ -245,8 +246,8 @@ func oneRow(result sql.Result, err error) error {
 	return nil
 }
 
-// AutoTitle makes a title out of a message: its first line with words, cut at a
-// word.
+// AutoTitle makes a title from a message. It takes the first line with words and
+// truncates it after a word.
 func AutoTitle(message string) string {
 	for line := range strings.Lines(message) {
 		line = strings.TrimLeft(line, "#>*-` \t")
@@ -267,8 +268,8 @@ func AutoTitle(message string) string {
 	return ""
 }
 
-// cleanTitle returns a title on one line, without control characters and of
-// bounded length.
+// cleanTitle returns a title as one line of limited length without control
+// characters.
 func cleanTitle(title string) string {
 	title = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) {
@@ -283,21 +284,22 @@ func cleanTitle(title string) string {
 	return title
 }
 
-// cleanText returns text as valid UTF-8 without NUL, which SQLite would end at.
+// cleanText returns text as valid UTF-8 without NUL, because SQLite would truncate
+// the text there.
 func cleanText(text string) (string, error) {
 	if len(text) > maxText {
-		return "", fmt.Errorf("%w: a text of %d bytes, at most %d are kept", ErrInput, len(text), maxText)
+		return "", fmt.Errorf("%w: a text of %d bytes, at most %d are allowed", ErrInput, len(text), maxText)
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"), nil
 }
 
-// cleanObject returns a JSON object without blanks, {} for none.
+// cleanObject returns a compact JSON object, or {} for none.
 func cleanObject(object json.RawMessage) (json.RawMessage, error) {
 	if len(object) == 0 || string(object) == "null" {
 		return json.RawMessage("{}"), nil
 	}
 	if len(object) > maxObject {
-		return nil, fmt.Errorf("%w: settings of %d bytes, at most %d are kept", ErrInput, len(object), maxObject)
+		return nil, fmt.Errorf("%w: settings of %d bytes, at most %d are allowed", ErrInput, len(object), maxObject)
 	}
 	text, err := cleanText(string(object))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// saveEvery is how much of an answer can be lost with the program.
+	// saveEvery limits how much of an answer is lost if the program crashes.
 	saveEvery = time.Second
-	// silence is how long an answer of another process may go unsaved before it
+	// silence is how long another process's answer may stay unsaved before it
 	// counts as ended.
 	silence = 10 * time.Second
 )
@@ -37,7 +37,8 @@ func (d *drafts) drop(id int64) {
 	delete(d.ids, id)
 }
 
-// abandoned reports whether a message that says it is being written is not.
+// abandoned reports whether a message with the status Running is no longer being
+// written.
 func (s *Store) abandoned(id int64, updated time.Time) bool {
 	s.drafts.mu.Lock()
 	defer s.drafts.mu.Unlock()
@@ -45,8 +46,8 @@ func (s *Store) abandoned(id int64, updated time.Time) bool {
 	return !ours && s.now().Sub(updated) > silence
 }
 
-// stopDrafts ends the messages that no process is writing any more, which puts
-// them into the search index.
+// stopDrafts marks messages that no process writes any more as stopped, which also
+// adds them to the search index.
 func (s *Store) stopDrafts(ctx context.Context) error {
 	return s.write(ctx, "recover", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE message SET status = ? WHERE status = ? AND updated < ?",
@@ -56,15 +57,15 @@ func (s *Store) stopDrafts(ctx context.Context) error {
 }
 
 // Draft is an answer while it is being written. Its text is saved as it grows, so
-// that closing the program keeps what there is. It is for one goroutine.
+// that closing the program keeps it. It must be used by one goroutine only.
 type Draft struct {
 	s     *Store
 	m     Message
 	saved time.Time
 }
 
-// Begin adds a message to a chat, empty or with what it should continue from, and
-// returns the Draft that fills it in.
+// Begin adds a message to a chat, empty or with the text to continue, and returns a
+// Draft for it.
 func (s *Store) Begin(ctx context.Context, m Message) (*Draft, error) {
 	m.Status = Running
 	m, err := s.Append(ctx, m)
@@ -94,11 +95,12 @@ func (s *Store) Resume(ctx context.Context, id int64) (*Draft, error) {
 	return &Draft{s, m, s.now()}, nil
 }
 
-// Message returns the message as it was last saved.
+// Message returns the message as it was saved last.
 func (d *Draft) Message() Message { return d.m }
 
-// Save stores what text returns, at most once a second: it is not called in
-// between. An error leaves what was stored before; the next call tries again.
+// Save stores the result of text, at most once per second. Otherwise it does not
+// call text. If it fails, the stored text is unchanged, and the next call tries
+// again.
 func (d *Draft) Save(ctx context.Context, text func() (content, reasoning string)) error {
 	now := d.s.now()
 	if now.Sub(d.saved) < saveEvery {
@@ -109,9 +111,9 @@ func (d *Draft) Save(ctx context.Context, text func() (content, reasoning string
 	return d.s.write(ctx, fmt.Sprintf("save message %d", d.m.ID), func(tx *sql.Tx) error { return d.s.update(ctx, tx, &d.m) })
 }
 
-// Finish stores the whole answer: its texts, tool calls, status, error, model and
-// figures as they are in m. A message that still says Running is Done. With an error
-// the message counts as stopped, with what was saved last.
+// Finish stores the complete answer: the texts, tool calls, status, error, model
+// and statistics in m. If the status is still Running, it becomes Done. If Finish
+// fails, the message counts as stopped, with the text that was saved last.
 func (d *Draft) Finish(ctx context.Context, m Message) (Message, error) {
 	if m.Status == Running || m.Status == "" {
 		m.Status = Done

@@ -18,33 +18,34 @@ import (
 const (
 	format        = "godwit-chats"
 	formatVersion = 1
-	maxImport     = 256 << 20 // bytes of a file to import
-	maxMessages   = 200_000   // messages of an imported chat
-	maxChats      = 50_000    // chats of a file
-	maxAll        = 1_000_000 // messages of a file
-	maxFolders    = 1_000     // new folders of a file
-	maxAttached   = 10_000    // attachments of an imported message
+	maxImport     = 256 << 20 // bytes of an imported file
+	maxMessages   = 200_000   // messages per imported chat
+	maxChats      = 50_000    // chats per file
+	maxAll        = 1_000_000 // messages per file
+	maxFolders    = 1_000     // new folders per file
+	maxAttached   = 10_000    // attachments per imported message
 )
 
-// exportedChat is the JSON form of a chat: everything but the ids of this database.
+// exportedChat is the JSON form of a chat, with everything except the ids of this
+// database.
 type exportedChat struct {
 	Chat
-	ID       *int64           `json:"id,omitempty"` // hides that of Chat
-	Folder   string           `json:"folder"`       // folder's name
-	Chosen   int64            `json:"chosen"`       // first message of the branch that is shown
+	ID       *int64           `json:"id,omitempty"` // hides ID of Chat
+	Folder   string           `json:"folder"`       // name of the folder
+	Chosen   int64            `json:"chosen"`       // first message of the visible branch
 	Messages exportedMessages `json:"messages"`
 }
 
 type exportedMessage struct {
 	Message
-	Chat     *int64   `json:"chat,omitempty"` // these three hide those of Message
+	Chat     *int64   `json:"chat,omitempty"` // these three fields hide those of Message
 	Depth    *int     `json:"depth,omitempty"`
 	Branches *[]int64 `json:"branches,omitempty"`
 	Chosen   int64    `json:"chosen"`
 }
 
-// exportedMessages are no more than maxMessages: three bytes of a file can ask
-// for a message of hundreds.
+// exportedMessages is a list of at most maxMessages messages. Without this limit,
+// three bytes of a file could allocate hundreds of bytes.
 type exportedMessages []exportedMessage
 
 func (l *exportedMessages) UnmarshalJSON(data []byte) error {
@@ -53,7 +54,7 @@ func (l *exportedMessages) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON bounds what three bytes of an export can ask for: see exportedMessages.
+// UnmarshalJSON limits the number of messages; see exportedMessages.
 func (m *exportedMessage) UnmarshalJSON(data []byte) error {
 	type plain exportedMessage
 	in := struct {
@@ -68,7 +69,7 @@ func (m *exportedMessage) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readList reads a list of at most so many elements; nil from null or nothing.
+// readList reads a list of limited length. null or a missing list gives nil.
 func readList[T any](data []byte, most int) (list []T, err error) {
 	in := json.NewDecoder(bytes.NewReader(data))
 	switch first, err := in.Token(); {
@@ -77,7 +78,7 @@ func readList[T any](data []byte, most int) (list []T, err error) {
 	case err != nil:
 		return nil, err
 	case first != json.Delim('['):
-		return nil, fmt.Errorf("%v where a list should be", first)
+		return nil, fmt.Errorf("%v instead of a list", first)
 	}
 	for in.More() {
 		if len(list) == most {
@@ -92,8 +93,8 @@ func readList[T any](data []byte, most int) (list []T, err error) {
 	return list, nil
 }
 
-// ExportJSON writes chats with all their branches, or every chat where none is
-// named. Import reads it back.
+// ExportJSON writes chats with all their branches, or every chat if none is given.
+// Import reads the result.
 func (s *Store) ExportJSON(ctx context.Context, w io.Writer, chats ...int64) error {
 	if len(chats) == 0 {
 		all, err := s.Chats(ctx, List{})
@@ -112,11 +113,11 @@ func (s *Store) ExportJSON(ctx context.Context, w io.Writer, chats ...int64) err
 			return err
 		}
 		if i > 0 {
-			fmt.Fprint(out, ",") // a fault stays in out, and Flush returns it
+			fmt.Fprint(out, ",") // out keeps the error, and Flush returns it
 		}
 		fmt.Fprintln(out)
 		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false) // JSON inside, such as tool calls, stays as it is
+		enc.SetEscapeHTML(false) // JSON inside the export, such as tool calls, stays unescaped
 		if err := enc.Encode(e); err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ func (s *Store) exportChat(ctx context.Context, id int64) (exportedChat, error) 
 	if err != nil {
 		return e, s.fault(name, err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	defer func() { _ = tx.Rollback() }() // read-only transaction
 	if e.Chat, err = scanChat(tx.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id)); err != nil {
 		return e, s.fault(name, err)
 	}
@@ -153,10 +154,11 @@ func (s *Store) exportChat(ctx context.Context, id int64) (exportedChat, error) 
 	return e, s.fault(name, err)
 }
 
-// Import reads chats that ExportJSON or ExportMarkdown wrote, or Markdown with a
-// heading for each speaker, and stores them as new ones. With an error none is.
-// Settings that fits refuses are left out; nil takes all. It is asked once a
-// chat, in order.
+// Import stores the chats in a file as new ones. The file may be the output of
+// ExportJSON or ExportMarkdown, Markdown with a heading for each speaker, or
+// another program's export. If Import fails, no chat is stored. Settings that fits
+// rejects are left out, and a nil fits accepts all. fits is called once per chat,
+// in order.
 func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json.RawMessage) error) ([]Chat, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxImport+1))
 	if err != nil {
@@ -206,7 +208,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 	return imported, nil
 }
 
-// twins are the chats that were there before an import, by title and time.
+// twins are the chats that existed before an import, by title and time.
 type twins map[string]bool
 
 func twinKey(title string, created time.Time) string {
@@ -225,7 +227,7 @@ func knownChats(ctx context.Context, tx *sql.Tx) (twins, error) {
 	return known, err
 }
 
-// rename gives a chat that is there already a title of its own.
+// rename gives a chat a new title if it exists already.
 func (t twins) rename(c *Chat) {
 	title := cleanTitle(c.Title)
 	if title == "" || !t[twinKey(title, c.Created)] {
@@ -253,16 +255,16 @@ func checkHead(data []byte) error {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	if head.Format != format {
-		return fmt.Errorf("%w: no chats that Godwit exported: format %.64q, want %q", ErrInput, head.Format, format)
+		return fmt.Errorf("%w: not a chat export of Godwit: format %.64q, want %q", ErrInput, head.Format, format)
 	}
 	if head.Version > formatVersion {
-		return fmt.Errorf("%w: an export of version %d, this one knows %d", ErrNewer, head.Version, formatVersion)
+		return fmt.Errorf("%w: export version %d, this program supports %d", ErrNewer, head.Version, formatVersion)
 	}
 	return nil
 }
 
-// readJSON hands on the chats of an export, one at a time, so that only one lies
-// in memory. Data is an object, as checkHead has seen.
+// readJSON passes on the chats of an export one at a time, so that only one is in
+// memory. checkHead has verified that data is an object.
 func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 	in := json.NewDecoder(bytes.NewReader(data))
 	var wrong error
@@ -272,7 +274,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 		}
 		return t
 	}
-	token() // the brace
+	token() // opening brace
 	chats := 0
 	for wrong == nil && in.More() {
 		if key := token(); key != "chats" {
@@ -293,7 +295,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 				return err
 			}
 		}
-		token() // the bracket
+		token() // opening bracket
 	}
 	switch {
 	case wrong != nil:
@@ -304,7 +306,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 	return nil
 }
 
-// importChat stores a chat under new ids.
+// importChat stores a chat with new ids.
 func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, dir *folders, fits func(json.RawMessage) error) (Chat, error) {
 	c := e.Chat
 	c.Created, c.Updated = s.sane(c.Created), s.sane(c.Updated)
@@ -355,14 +357,14 @@ func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, dir
 	return c, err
 }
 
-// parentsFirst orders messages so that each comes after its parent. Messages that
-// do not form trees are an error.
+// parentsFirst orders messages so that each comes after its parent. It returns an
+// error if the messages do not form trees.
 func parentsFirst(messages []exportedMessage) ([]int, error) {
 	seen := map[int64]bool{}
 	children := map[int64][]int{}
 	for i, m := range messages {
 		if m.ID <= 0 || seen[m.ID] {
-			return nil, fmt.Errorf("%w: message id %d is missing or there twice", ErrInput, m.ID)
+			return nil, fmt.Errorf("%w: message id %d is missing or duplicated", ErrInput, m.ID)
 		}
 		seen[m.ID] = true
 		children[m.Parent] = append(children[m.Parent], i)
@@ -372,27 +374,28 @@ func parentsFirst(messages []exportedMessage) ([]int, error) {
 		order = append(order, children[messages[order[at]].ID]...)
 	}
 	if len(order) != len(messages) {
-		return nil, fmt.Errorf("%w: %d of %d messages have no way up to a first one", ErrInput, len(messages)-len(order), len(messages))
+		return nil, fmt.Errorf("%w: %d of %d messages are not connected to a first message", ErrInput, len(messages)-len(order), len(messages))
 	}
 	return order, nil
 }
 
-// sane returns a time that the database can hold; others become now.
+// sane returns t if the database can store it, else the current time.
 func (s *Store) sane(t time.Time) time.Time {
-	if y := t.UTC().Year(); y < 1970 || y > 9998 { // in no zone a year of five digits, which JSON has no form for
+	if y := t.UTC().Year(); y < 1970 || y > 9998 { // the year must have four digits in every time zone, because JSON times cannot have five
 		return time.UnixMilli(s.millis())
 	}
 	return t
 }
 
-// folders are those that an import has asked for, by name; the empty name means no folder.
+// folders are the folders that an import has requested, by name. The empty name
+// means no folder.
 type folders struct {
 	tx   *sql.Tx
 	ids  map[string]int64
 	made int
 }
 
-// named returns the folder of a name, creating it if needed.
+// named returns the folder with a name and creates it if necessary.
 func (d *folders) named(ctx context.Context, name string) (int64, error) {
 	name = cleanTitle(name)
 	id, ok := d.ids[name]

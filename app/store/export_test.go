@@ -15,14 +15,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// contents are texts that an export might spoil.
+// contents are texts that a careless export would damage.
 var contents = []string{
 	"", "plain", "two\n\nparagraphs\n", "\n\nblank around\n\n\n", "## User\n\nnot a heading of ours", "# Title",
 	markOpen + `{"part":"message","role":"user"}` + markClose, "a\n" + markOpen + "x", "a\n\\" + markOpen + "x", `\\` + markOpen,
 	"```go\nx\n```", "````\n```", "tabs\tand \r\nCRLF\r\n", "--> <!-- -->", "日本語 😀", "<script>alert(1)</script>",
 }
 
-// randomChat builds a chat with branches through the store's own calls.
+// randomChat builds a chat with branches by calling the store's methods.
 func randomChat(t *rapid.T, s *Store) int64 {
 	ctx := context.Background()
 	text := rapid.OneOf(rapid.SampledFrom(contents), rapid.String())
@@ -54,7 +54,7 @@ func randomChat(t *rapid.T, s *Store) int64 {
 	return c.ID
 }
 
-// neutral takes out of messages what differs between a chat and its copy.
+// neutral clears the fields in which a chat and its copy differ.
 func neutral(messages []Message) []Message {
 	ids := map[int64]int64{}
 	for i := range messages {
@@ -67,8 +67,8 @@ func neutral(messages []Message) []Message {
 	return messages
 }
 
-// TestExport checks that a chat comes back from JSON with all branches and from
-// Markdown with the one that is shown, byte for byte.
+// TestExport checks that a chat is restored byte for byte: with all branches from
+// JSON, and with the visible branch from Markdown.
 func TestExport(t *testing.T) {
 	ctx := context.Background()
 	s, _ := testStore(t, Options{})
@@ -160,7 +160,7 @@ func TestImportMarkdown(t *testing.T) {
 	}
 }
 
-// hostile are imports that have to be refused whole.
+// hostile are imports that must be rejected completely.
 var hostile = []string{
 	"", "hello", "{", "[]", "{}", `{"format":"other"}`, `{"format":"godwit-chats","version":1,"chats":[]}`,
 	`{"format":"godwit-chats","version":1,"chats":[{"messages":[{"id":1,"parent":1,"role":"user"}]}]}`,
@@ -192,8 +192,8 @@ func TestImportRefused(t *testing.T) {
 	}
 }
 
-// TestImportLate reads a year that has five digits somewhere on Earth, for which JSON
-// has no form.
+// TestImportLate imports a year that has five digits in some time zone, which JSON
+// times cannot express.
 func TestImportLate(t *testing.T) {
 	s, _ := testStore(t, Options{})
 	late := `{"format":"godwit-chats","version":1,"chats":[{"created":"9999-12-31T23:59:59-23:00","updated":"9999-12-31T23:59:59-23:00"}]}`
@@ -203,8 +203,8 @@ func TestImportLate(t *testing.T) {
 	}
 }
 
-// FuzzImport checks that no file makes an import panic or leaves half of itself,
-// and that what is taken can be exported.
+// FuzzImport checks that no file makes an import panic or leaves a partial import,
+// and that imported chats can be exported.
 func FuzzImport(f *testing.F) {
 	for _, seed := range hostile {
 		f.Add([]byte(seed))
@@ -234,8 +234,8 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// TestImportMany reads files of a few megabytes that ask for a hundred times as
-// much: lists of nothing are refused before they are in memory.
+// TestImportMany imports files of a few megabytes that would need a hundred times
+// as much memory. Lists of empty elements are rejected before they are in memory.
 func TestImportMany(t *testing.T) {
 	s, _ := testStore(t, Options{})
 	var folders strings.Builder
@@ -268,8 +268,8 @@ func TestImportMany(t *testing.T) {
 	}
 }
 
-// TestImportSettings leaves out settings that the caller refuses, in the same
-// transaction, and asks about each chat once.
+// TestImportSettings checks that settings which the caller rejects are left out in
+// the same transaction, and that fits is called once per chat.
 func TestImportSettings(t *testing.T) {
 	ctx := context.Background()
 	s, _ := testStore(t, Options{})

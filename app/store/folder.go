@@ -12,10 +12,11 @@ import (
 type Folder struct {
 	ID       int64  `json:"id"`
 	Name     string `json:"name"`
-	Position int    `json:"position"` // order in the list
+	Position int    `json:"position"` // position in the list of folders
 }
 
-// SaveFolder stores a new folder (ID 0, added at the end) or renames and moves one.
+// SaveFolder stores a new folder at the end (ID 0), or renames and moves an
+// existing one.
 func (s *Store) SaveFolder(ctx context.Context, f Folder) (Folder, error) {
 	if f.Name = cleanTitle(f.Name); f.Name == "" {
 		return f, s.fault("save folder", fmt.Errorf("%w: a folder needs a name", ErrInput))
@@ -37,7 +38,7 @@ func (s *Store) SaveFolder(ctx context.Context, f Folder) (Folder, error) {
 	return f, err
 }
 
-// Folders lists the folders in their order.
+// Folders returns the folders in order.
 func (s *Store) Folders(ctx context.Context) ([]Folder, error) {
 	folders := []Folder{}
 	err := s.each(ctx, "SELECT id, name, position FROM folder ORDER BY position, id", nil, func(r row) error {
@@ -49,14 +50,14 @@ func (s *Store) Folders(ctx context.Context) ([]Folder, error) {
 	return folders, s.fault("list folders", err)
 }
 
-// DeleteFolder deletes a folder. Its chats are kept, in no folder.
+// DeleteFolder deletes a folder. Its chats are kept without a folder.
 func (s *Store) DeleteFolder(ctx context.Context, id int64) error {
 	return s.write(ctx, fmt.Sprintf("delete folder %d", id), func(tx *sql.Tx) error {
 		return oneRow(tx.ExecContext(ctx, "DELETE FROM folder WHERE id = ?", id))
 	})
 }
 
-// folderExists refuses an id that no folder has; 0 is not a folder.
+// folderExists returns an error for an id without a folder, except 0.
 func folderExists(ctx context.Context, tx *sql.Tx, id int64) error {
 	if id == 0 {
 		return nil
@@ -70,7 +71,7 @@ func folderExists(ctx context.Context, tx *sql.Tx, id int64) error {
 	return nil
 }
 
-// Preset is a system prompt and sampling settings under a name.
+// Preset is a named system prompt with sampling settings.
 type Preset struct {
 	ID       int64           `json:"id"`
 	Name     string          `json:"name"`
@@ -78,7 +79,7 @@ type Preset struct {
 	Settings json.RawMessage `json:"settings" ts:"ChatSettings"`
 }
 
-// SavePreset stores a new preset (ID 0) or changes one. No two have the same name.
+// SavePreset stores a new preset (ID 0) or changes one. Names must be unique.
 func (s *Store) SavePreset(ctx context.Context, p Preset) (Preset, error) {
 	err := s.write(ctx, "save preset", func(tx *sql.Tx) error {
 		var err error
@@ -96,7 +97,7 @@ func (s *Store) SavePreset(ctx context.Context, p Preset) (Preset, error) {
 			return err
 		}
 		if taken > 0 {
-			return fmt.Errorf("%w: there is a preset %q already", ErrInput, p.Name)
+			return fmt.Errorf("%w: a preset %q already exists", ErrInput, p.Name)
 		}
 		if p.ID != 0 {
 			return oneRow(tx.ExecContext(ctx, "UPDATE preset SET name = ?, system = ?, settings = ? WHERE id = ?", p.Name, p.System, string(p.Settings), p.ID))

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// foreignChat is a chat as other programs export it, in a list of chats. ChatGPT
-// writes a tree of messages by id (mapping), Claude a list (chat_messages), Open
-// WebUI a chat inside (chat), others a list of roles and contents (messages).
+// foreignChat is a chat in another program's export, which is a list of chats.
+// ChatGPT writes a tree of messages by id (mapping), Claude writes a list
+// (chat_messages), Open WebUI nests the chat (chat), and others write a list of
+// roles and contents (messages).
 type foreignChat struct {
 	Title    string           `json:"title"`
 	Name     string           `json:"name"`
@@ -27,7 +28,7 @@ type foreignChat struct {
 	Inner    *json.RawMessage `json:"chat"`
 }
 
-// foreignMessage is a message of any of these formats.
+// foreignMessage is a message in any of these formats.
 type foreignMessage struct {
 	Role     string         `json:"role"`
 	Sender   string         `json:"sender"`
@@ -48,20 +49,20 @@ type foreignAuthor struct {
 	Role string `json:"role"`
 }
 
-// foreignNode is a place in ChatGPT's tree.
+// foreignNode is a node of ChatGPT's tree.
 type foreignNode struct {
 	ID      string
 	Message *foreignMessage `json:"message"`
 	Parent  string          `json:"parent"`
 }
 
-// foreignNodes keeps the order of the file, and holds no more than maxMessages.
+// foreignNodes keeps the order of the file and contains at most maxMessages nodes.
 type foreignNodes []foreignNode
 
 func (l *foreignNodes) UnmarshalJSON(data []byte) error {
 	in := json.NewDecoder(bytes.NewReader(data))
 	if first, err := in.Token(); err != nil || first != json.Delim('{') {
-		return err // null, or nothing that is a tree
+		return err // null, or a value that is not a tree
 	}
 	for in.More() {
 		key, err := in.Token()
@@ -89,8 +90,8 @@ func (l *foreignList) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// foreignTime is seconds since 1970, maybe with a fraction, or a time in RFC 3339.
-// Anything else is the zero time.
+// foreignTime is a number of seconds since 1970, possibly with a fraction, or a
+// time in RFC 3339. Anything else becomes the zero time.
 type foreignTime struct{ time.Time }
 
 func (t *foreignTime) UnmarshalJSON(data []byte) error {
@@ -107,8 +108,8 @@ func (t *foreignTime) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// foreignContent is text, a list of parts, or an object with a text or parts. What
-// is not text, such as a picture, is named.
+// foreignContent is text, a list of parts, or an object with a text or parts. Parts
+// that are not text, such as a picture, are replaced by their name.
 type foreignContent string
 
 func (c *foreignContent) UnmarshalJSON(data []byte) error {
@@ -118,7 +119,7 @@ func (c *foreignContent) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-const contentDepth = 4 // levels of parts inside parts
+const contentDepth = 4 // nesting depth of parts
 
 func contentText(b *strings.Builder, data []byte, depth int) {
 	data = bytes.TrimSpace(data)
@@ -176,7 +177,8 @@ func contentText(b *strings.Builder, data []byte, depth int) {
 	}
 }
 
-// message turns a message into one of the store; false: there is nothing to show.
+// message converts a message for the store. It returns false if there is nothing to
+// show.
 func (m *foreignMessage) message(now time.Time) (Message, bool) {
 	out := Message{Content: string(m.Content), Model: cmp.Or(m.Metadata.Model, m.Model), Created: now, Status: Done}
 	if out.Content == "" {
@@ -204,7 +206,7 @@ func (m *foreignMessage) message(now time.Time) (Message, bool) {
 	return out, strings.TrimSpace(out.Content) != "" && !m.Metadata.Hidden
 }
 
-// chat turns a chat into one of the store.
+// chat converts a chat for the store.
 func (f *foreignChat) chat(now time.Time) exportedChat {
 	var c exportedChat
 	c.Title = cmp.Or(f.Title, f.Name)
@@ -236,8 +238,8 @@ func (f *foreignChat) chat(now time.Time) exportedChat {
 	return c
 }
 
-// tree fills in ChatGPT's tree. Places without words are left out, and what is
-// below them moves up.
+// tree converts ChatGPT's tree. Nodes without text are removed, and their children
+// move up.
 func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 	at := make(map[string]int, len(f.Mapping))
 	for i := range f.Mapping {
@@ -255,7 +257,7 @@ func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 		}
 	}
 	above := f.above(at, ids)
-	chosen := map[int64]int64{} // the child that is shown, by parent
+	chosen := map[int64]int64{} // visible child by parent
 	if i, ok := at[f.Current]; ok {
 		if ids[i] == 0 {
 			i = above[i]
@@ -280,7 +282,7 @@ func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 	c.Chosen = chosen[0]
 }
 
-// idOf is the id of a place; 0 of none.
+// idOf returns the id of a node, or 0 if there is none.
 func idOf(ids []int64, i int) int64 {
 	if i < 0 {
 		return 0
@@ -288,8 +290,8 @@ func idOf(ids []int64, i int) int64 {
 	return ids[i]
 }
 
-// above is, for each place, the nearest one above it that is kept; -1: there is
-// none, as in a ring of parents.
+// above returns for each node the nearest ancestor that is kept, or -1 if there is
+// none, which includes nodes in a cycle.
 func (f *foreignChat) above(at map[string]int, ids []int64) []int {
 	const unknown, walking = -2, -3
 	out := make([]int, len(f.Mapping))
@@ -325,8 +327,8 @@ func (f *foreignChat) above(at map[string]int, ids []int64) []int {
 	return out
 }
 
-// readForeign hands on the chats of another program's export, a list. Chats without
-// a message are left out.
+// readForeign passes on the chats of another program's export. It leaves out chats
+// without messages.
 func readForeign(data []byte, now time.Time, store func(*exportedChat) error) error {
 	in := json.NewDecoder(bytes.NewReader(data))
 	if _, err := in.Token(); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // A tree as ChatGPT exports it: a root without a message, an empty system message,
-// two answers of which the second is shown, a hidden message, a picture.
+// two answers of which the second is visible, a hidden message, and a picture.
 const chatGPT = `[{"title":"Birds","create_time":1767225600.5,"update_time":1767225700,"current_node":"e","mapping":{
 "root":{"id":"root","message":null,"parent":null,"children":["s"]},
 "s":{"id":"s","message":{"author":{"role":"system"},"content":{"content_type":"text","parts":[""]},"metadata":{"is_visually_hidden_from_conversation":true}},"parent":"root"},
@@ -56,7 +56,7 @@ func TestImportForeign(t *testing.T) {
 			t.Errorf("%s: %q: %q", test.name, title, got)
 		}
 	}
-	// Imported once more, a chat differs from its twin.
+	// a chat that is imported again gets another title than its twin
 	for _, want := range []string{"Birds (imported)", "Birds (imported 2)"} {
 		if title, _ := shown(chatGPT); title != want {
 			t.Errorf("a twin is called %q, want %q", title, want)

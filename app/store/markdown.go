@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A chat in Markdown is its title and the messages that are shown, each under a
-// heading. A comment that readers do not see comes before each part and tells
-// Import what it is, so that the text comes back byte for byte:
+// A chat in Markdown has its title and its visible messages, each under a heading.
+// Before each part, an HTML comment that readers do not see tells Import what the
+// part is, so that the text is restored byte for byte:
 //
 //	# Title
 //
@@ -26,9 +26,9 @@ const (
 	markClose = " -->"
 )
 
-// mark is what the comment before a part says.
+// mark is the content of the comment before a part.
 type mark struct {
-	Part   string `json:"part"` // chat, message, reasoning, tool_calls, attachment
+	Part   string `json:"part"` // one of chat, message, reasoning, tool_calls, attachment
 	Role   Role   `json:"role,omitempty"`
 	Model  string `json:"model,omitempty"`
 	System string `json:"system,omitempty"`
@@ -36,15 +36,15 @@ type mark struct {
 	Status Status `json:"status,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Type   string `json:"type,omitempty"`
-	Time   int64  `json:"time,omitempty"` // milliseconds
+	Time   int64  `json:"time,omitempty"` // milliseconds since 1970
 }
 
-// partNames are the headings of the parts of a message.
+// partNames maps parts of a message to their headings.
 var partNames = map[string]string{"reasoning": "Reasoning", "tool_calls": "Tool calls", "attachment": "Attachment"}
 
 var roleNames = map[Role]string{System: "System", User: "User", Assistant: "Assistant", Tool: "Tool"}
 
-// ExportMarkdown writes the messages of a chat that are shown.
+// ExportMarkdown writes the visible messages of a chat.
 func (s *Store) ExportMarkdown(ctx context.Context, w io.Writer, chat int64) error {
 	c, err := s.Chat(ctx, chat)
 	if err != nil {
@@ -73,14 +73,14 @@ func (s *Store) ExportMarkdown(ctx context.Context, w io.Writer, chat int64) err
 	return err
 }
 
-// writePart writes one part. A line of the text that reads like a mark gets a
-// backslash more, which readPart takes off.
+// writePart writes one part. A line of the text that looks like a mark gets an
+// extra backslash, which readPart removes.
 func writePart(b *bytes.Buffer, m mark, heading, text string) {
 	var head bytes.Buffer
 	enc := json.NewEncoder(&head)
-	// The default escapes keep "-->" out of the comment.
+	// the default escapes keep "-->" out of the comment
 	if err := enc.Encode(m); err != nil {
-		panic("store: " + err.Error()) // a mark is strings and a number
+		panic("store: " + err.Error()) // marks contain only strings and a number
 	}
 	fmt.Fprintf(b, "%s%s%s\n%s\n\n", markOpen, bytes.TrimSpace(head.Bytes()), markClose, heading)
 	if text != "" {
@@ -109,7 +109,7 @@ func fence(language, text string) string {
 	return ticks + language + "\n" + text + "\n" + ticks
 }
 
-// unfence undoes fence.
+// unfence reverses fence.
 func unfence(text string) string {
 	_, inner, ok := strings.Cut(text, "\n")
 	end := strings.LastIndexByte(inner, '\n')
@@ -119,7 +119,7 @@ func unfence(text string) string {
 	return inner[:end]
 }
 
-// readMarkdown parses a text, which holds one chat, and passes the chat on.
+// readMarkdown parses a text with one chat and passes the chat on.
 func readMarkdown(data []byte, now time.Time, store func(*exportedChat) error) error {
 	c, err := parseMarkdown(string(data), now)
 	if err != nil {
@@ -129,7 +129,7 @@ func readMarkdown(data []byte, now time.Time, store func(*exportedChat) error) e
 }
 
 func parseMarkdown(text string, now time.Time) (exportedChat, error) {
-	if strings.Contains(text, markClose+"\r\n") { // an editor changed every line end
+	if strings.Contains(text, markClose+"\r\n") { // an editor changed all line ends
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 	}
 	if !strings.HasPrefix(text, markOpen) && !strings.Contains(text, "\n"+markOpen) {
@@ -151,7 +151,7 @@ func parseMarkdown(text string, now time.Time) (exportedChat, error) {
 	return c, nil
 }
 
-// splitParts cuts a text before every mark.
+// splitParts cuts a text before each mark.
 func splitParts(text string) []string {
 	var parts []string
 	start := 0
@@ -166,23 +166,23 @@ func splitParts(text string) []string {
 	}
 }
 
-// addPart adds a part that starts with its mark.
+// addPart adds a part, whose text starts with its mark.
 func (c *exportedChat) addPart(part string, now time.Time) error {
 	head, rest, _ := strings.Cut(part, "\n")
 	if !strings.HasPrefix(head, markOpen) {
-		return nil // what stands before the first mark
+		return nil // text before the first mark
 	}
 	var m mark
 	inner, ok := strings.CutSuffix(strings.TrimPrefix(head, markOpen), markClose)
 	if !ok || json.Unmarshal([]byte(inner), &m) != nil {
-		return fmt.Errorf("%w: the line %.60q is not a whole mark", ErrInput, head)
+		return fmt.Errorf("%w: the line %.60q is an incomplete mark", ErrInput, head)
 	}
 	heading, body, _ := strings.Cut(rest, "\n")
 	body = strings.TrimPrefix(body, "\n")
 	if whole, ok := strings.CutSuffix(body, "\n\n"); ok {
 		body = whole
 	} else {
-		body = strings.TrimSuffix(body, "\n") // an editor cut blank lines at the end
+		body = strings.TrimSuffix(body, "\n") // an editor removed blank lines at the end
 	}
 	body = unmarked.ReplaceAllString(body, "$1$2")
 	when := now
@@ -224,10 +224,11 @@ func (c *exportedChat) add(m Message) {
 
 var errMessages = fmt.Errorf("%w: more than %d messages", ErrInput, maxMessages)
 
-// speaker is a heading, or a bold line, that names who speaks.
+// speaker matches a heading or a bold line that names the speaker.
 var speaker = regexp.MustCompile(`(?mi)^(?:#{1,6}[ \t]+|\*\*)[^\w\n]*(user|you|human|assistant|model|ai|bot|chatgpt|claude|system|tool)[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\r?$`)
 
-// readHeadings reads the Markdown of others: a heading for each speaker.
+// readHeadings reads Markdown from other programs that has a heading for each
+// speaker.
 func readHeadings(text string, now time.Time) (exportedChat, error) {
 	var c exportedChat
 	c.Created, c.Updated = now, now

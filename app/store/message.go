@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Role is who a message is from.
+// Role says who wrote a message.
 type Role string
 
 // The roles of messages.
@@ -24,15 +24,15 @@ const (
 
 var roles = []Role{System, User, Assistant, Tool}
 
-// Status is how far a message is.
+// Status is the state of a message.
 type Status string
 
 // The states of a message.
 const (
 	Done    Status = "done"
 	Running Status = "running" // being written by a Draft
-	Stopped Status = "stopped" // ended early; what there is is kept
-	Failed  Status = "error"   // Error says why
+	Stopped Status = "stopped" // ended early; the text so far is kept
+	Failed  Status = "error"   // the field Error says why
 )
 
 var statuses = []Status{Done, Running, Stopped, Failed}
@@ -44,28 +44,28 @@ type Attachment struct {
 	Text string `json:"text"`
 }
 
-// Stats are the figures of one answer.
+// Stats are the statistics of one answer.
 type Stats struct {
 	PromptTokens int     `json:"prompt_tokens,omitempty"`
-	CachedTokens int     `json:"cached_tokens,omitempty"`  // cached tokens of the prompt, not computed again
+	CachedTokens int     `json:"cached_tokens,omitempty"`  // prompt tokens that were in the cache and not computed again
 	ResumedFrom  int     `json:"resumed_tokens,omitempty"` // cached tokens that were read from a saved state
 	OutputTokens int     `json:"output_tokens,omitempty"`
-	FirstMS      float64 `json:"first_ms,omitempty"` // to the first token
+	FirstMS      float64 `json:"first_ms,omitempty"` // milliseconds to the first token
 	TotalMS      float64 `json:"total_ms,omitempty"`
-	TokensPerS   float64 `json:"tokens_per_s,omitempty"` // after the first token
-	Finish       string  `json:"finish,omitempty"`       // stop, length, tool_calls
-	Full         bool    `json:"full,omitempty"`         // the context was, and that ended it
+	TokensPerS   float64 `json:"tokens_per_s,omitempty"` // speed after the first token
+	Finish       string  `json:"finish,omitempty"`       // finish reason: stop, length or tool_calls
+	Full         bool    `json:"full,omitempty"`         // the answer ended because the context was full
 }
 
-// Message is one node of a chat's tree.
+// Message is one node in a chat's tree.
 type Message struct {
 	ID          int64           `json:"id"`
 	Chat        int64           `json:"chat"`
-	Parent      int64           `json:"parent"` // the message before; 0: none
+	Parent      int64           `json:"parent"` // previous message; 0 for none
 	Role        Role            `json:"role"`
 	Content     string          `json:"content"`
 	Reasoning   string          `json:"reasoning,omitempty"`
-	ToolCalls   json.RawMessage `json:"tool_calls,omitempty" ts:"ToolCall[]"` // list, in OpenAI's form
+	ToolCalls   json.RawMessage `json:"tool_calls,omitempty" ts:"ToolCall[]"` // list in OpenAI's format
 	ToolCall    string          `json:"tool_call_id,omitempty"`
 	Attachments []Attachment    `json:"attachments,omitempty"`
 	Status      Status          `json:"status"`
@@ -75,9 +75,9 @@ type Message struct {
 	Created     time.Time       `json:"created"`
 	Updated     time.Time       `json:"updated"`
 
-	// Where the message stands in its chat; filled in by Path.
-	Depth    int     `json:"depth"`                         // messages before it
-	Branches []int64 `json:"branches" ts:"number[] | null"` // ids of the messages with the same parent, itself included, oldest first
+	// Position of the message in its chat, set by Path.
+	Depth    int     `json:"depth"`                         // number of messages before it
+	Branches []int64 `json:"branches" ts:"number[] | null"` // ids of all messages with the same parent, including this one, oldest first
 }
 
 const messageColumns = "id, chat, ifnull(parent, 0), role, content, reasoning, tool_calls, tool_call, attachments, status, error, model, stats, created, updated"
@@ -101,7 +101,7 @@ func (s *Store) scanMessage(r row) (Message, error) {
 		}
 	}
 	if err := json.Unmarshal([]byte(stats), &m.Stats); err != nil {
-		return m, fmt.Errorf("%w: figures of message %d: %w", ErrDamaged, m.ID, err)
+		return m, fmt.Errorf("%w: statistics of message %d: %w", ErrDamaged, m.ID, err)
 	}
 	if m.Status == Running && s.abandoned(m.ID, m.Updated) {
 		m.Status = Stopped
@@ -109,12 +109,12 @@ func (s *Store) scanMessage(r row) (Message, error) {
 	return m, nil
 }
 
-// stored is a message in the form of its columns.
+// stored is a message as it is stored in the columns.
 type stored struct {
 	calls, attachments, stats string
 }
 
-// clean checks m, makes its texts storable, and returns the encoded columns.
+// clean validates m, makes its texts storable, and returns the encoded columns.
 func (m *Message) clean() (stored, error) {
 	var out stored
 	if m.Status == "" {
@@ -145,7 +145,7 @@ func (m *Message) clean() (stored, error) {
 		a.Name, a.Type = cleanTitle(a.Name), cleanTitle(a.Type)
 	}
 	if total > maxText {
-		return out, fmt.Errorf("%w: attachments of %d bytes, at most %d are kept", ErrInput, total, maxText)
+		return out, fmt.Errorf("%w: attachments of %d bytes, at most %d are allowed", ErrInput, total, maxText)
 	}
 	if len(m.Attachments) > 0 {
 		data, err := json.Marshal(m.Attachments)
@@ -156,13 +156,13 @@ func (m *Message) clean() (stored, error) {
 	}
 	stats, err := json.Marshal(m.Stats)
 	if err != nil {
-		return out, fmt.Errorf("%w: figures: %w", ErrInput, err)
+		return out, fmt.Errorf("%w: statistics: %w", ErrInput, err)
 	}
 	out.stats = string(stats)
 	return out, nil
 }
 
-// cleanCalls returns a JSON list without white space; nothing for an empty list.
+// cleanCalls returns a compact JSON list, or nothing for an empty list.
 func cleanCalls(list json.RawMessage) (string, error) {
 	if len(list) == 0 {
 		return "", nil
@@ -182,8 +182,8 @@ func cleanCalls(list json.RawMessage) (string, error) {
 	return out.String(), nil
 }
 
-// Append adds a message below its parent and shows it: it and the messages before
-// it are the chat's active path from then on.
+// Append adds a message below its parent and makes it visible. The path to it
+// becomes the chat's active path.
 func (s *Store) Append(ctx context.Context, m Message) (Message, error) {
 	err := s.write(ctx, fmt.Sprintf("append to chat %d", m.Chat), func(tx *sql.Tx) error {
 		return s.append(ctx, tx, &m)
@@ -214,7 +214,8 @@ func (s *Store) append(ctx context.Context, tx *sql.Tx, m *Message) error {
 	return show(ctx, tx, m.Chat, up)
 }
 
-// touch marks a chat as used now and names it after its first message of a person.
+// touch sets the time at which a chat was last used. A chat without a title gets
+// one from its first user message.
 func (s *Store) touch(ctx context.Context, tx *sql.Tx, m *Message) error {
 	var title string
 	var auto bool
@@ -233,7 +234,7 @@ func (s *Store) touch(ctx context.Context, tx *sql.Tx, m *Message) error {
 	return err
 }
 
-// insertMessage stores m as it is and fills in its id.
+// insertMessage stores m unchanged and sets its id.
 func insertMessage(ctx context.Context, tx *sql.Tx, m *Message) error {
 	columns, err := m.clean()
 	if err != nil {
@@ -259,14 +260,14 @@ func insertMessage(ctx context.Context, tx *sql.Tx, m *Message) error {
 	return err
 }
 
-// Message returns one message, without its place in the chat.
+// Message returns one message without its position in the chat.
 func (s *Store) Message(ctx context.Context, id int64) (Message, error) {
 	m, err := s.scanMessage(s.db.QueryRowContext(ctx, "SELECT "+messageColumns+" FROM message WHERE id = ?", id))
 	return m, s.fault(fmt.Sprintf("message %d", id), err)
 }
 
-// Edit stores a message with other words beside an old one, as a new branch, and
-// shows it. The old one and its answers stay.
+// Edit stores a changed message next to the old one, as a new branch, and makes it
+// visible. The old message and its answers are kept.
 func (s *Store) Edit(ctx context.Context, id int64, content string, attachments []Attachment) (Message, error) {
 	var m Message
 	err := s.write(ctx, fmt.Sprintf("edit message %d", id), func(tx *sql.Tx) error {
@@ -280,7 +281,7 @@ func (s *Store) Edit(ctx context.Context, id int64, content string, attachments 
 	return m, err
 }
 
-// update stores the parts of a message that change while it is written.
+// update stores the fields of a message that change while it is written.
 func (s *Store) update(ctx context.Context, tx *sql.Tx, m *Message) error {
 	columns, err := m.clean()
 	if err != nil {

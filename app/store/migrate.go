@@ -16,8 +16,8 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// migrations are the steps from an empty database to the present one, in order.
-// A step that has been released is never changed.
+// migrations are the steps from an empty database to the current schema, in order.
+// A released step is never changed.
 var migrations = readMigrations()
 
 func readMigrations() []string {
@@ -45,7 +45,7 @@ func readMigrations() []string {
 	return steps
 }
 
-// migrate brings the database up to date, all steps in one transaction.
+// migrate updates the database's schema, with all steps in one transaction.
 func (s *Store) migrate(ctx context.Context) error { return s.migrateTo(ctx, len(migrations)) }
 
 func (s *Store) migrateTo(ctx context.Context, target int) error {
@@ -55,7 +55,7 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 			return err
 		}
 		if version > len(migrations) {
-			return fmt.Errorf("%w: its schema is %d, this one knows %d; use the newer program", ErrNewer, version, len(migrations))
+			return fmt.Errorf("%w: it has schema %d, this program supports %d; use the newer program", ErrNewer, version, len(migrations))
 		}
 		if version >= target {
 			return nil
@@ -71,15 +71,15 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 }
 
 const (
-	// checkMark ends the name of an empty file that asks the next Open to check
-	// the database whatever its size.
+	// checkMark is the name suffix of an empty file. The file makes the next Open
+	// check the database, whatever its size.
 	checkMark = ".check"
-	// smallFile is the size up to which every Open checks.
+	// smallFile is the size of a database up to which every Open checks it.
 	smallFile = 16 << 20
 )
 
-// needsCheck reports whether the database is to be read through at the start: it
-// is small, was not closed, or turned out to be damaged.
+// needsCheck reports whether Open must read the whole database: it is small, was
+// not closed, or was found to be damaged.
 func needsCheck(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() <= smallFile {
@@ -92,7 +92,7 @@ func needsCheck(path string) bool {
 	return err == nil && wal.Size() > 0
 }
 
-// check reads the database through.
+// check reads the whole database.
 func (s *Store) check(ctx context.Context) error {
 	var result string
 	if err := s.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&result); err != nil {
@@ -121,8 +121,9 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// recover tidies up after a program that ended without closing: answers that
-// were being written are partial, and state files without a chat are removed.
+// recover cleans up after a program that ended without closing the store.
+// Unfinished answers are marked as stopped, and state files without a chat are
+// removed.
 func (s *Store) recover(ctx context.Context) error {
 	if err := s.stopDrafts(ctx); err != nil {
 		return err

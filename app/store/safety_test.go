@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestDamagedDatabase checks that each kind of damage is set aside with its bytes
-// intact, and reported, and that the new database works.
+// TestDamagedDatabase checks that each kind of damage is reported, that the damaged
+// file is renamed and unchanged, and that the new database works.
 func TestDamagedDatabase(t *testing.T) {
 	ctx := context.Background()
 	first, path := testStore(t, Options{})
@@ -62,8 +62,8 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 }
 
-// TestDamageWhileOpen checks that damage which a read finds is named as such, and
-// that the next Open then looks at the whole file.
+// TestDamageWhileOpen checks that damage found by a read is reported as such, and
+// that the next Open checks the whole file.
 func TestDamageWhileOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chats.db")
 	s := reopen(t, path, Options{})
@@ -83,8 +83,8 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the database to its last page and checks that everything
-// that was stored can still be read, and that room makes it work again.
+// TestFullDisk fills the database to its last page. All stored data can still be
+// read, and writing works again once there is space.
 func TestFullDisk(t *testing.T) {
 	ctx, clock := context.Background(), newClock()
 	s, path := testStore(t, Options{maxPages: 100, Now: clock.Now})
@@ -107,7 +107,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("after %d messages: %v, want ErrFull", stored, err)
 	}
 	clock.add(2 * saveEvery)
-	big := strings.Repeat("z", 500_000) // more than the whole database may be
+	big := strings.Repeat("z", 500_000) // more than the whole database may hold
 	if err := d.Save(ctx, func() (string, string) { return big, "" }); !errors.Is(err, ErrFull) {
 		t.Errorf("save: %v, want ErrFull", err)
 	}
@@ -140,7 +140,7 @@ func TestMigrations(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// A database of every older schema is brought up to date with its rows.
+	// a database of every older schema is updated and keeps its rows
 	for version := 1; version < len(migrations); version++ {
 		path := filepath.Join(t.TempDir(), "old.db")
 		old := reopenRaw(t, path)
@@ -178,7 +178,7 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// reopenRaw opens a database without bringing it up to date.
+// reopenRaw opens a database without migrating it.
 func reopenRaw(t *testing.T, path string) *Store {
 	t.Helper()
 	raw, err := openDB(path, 0)
@@ -269,7 +269,7 @@ func TestStates(t *testing.T) {
 	sweepTest(t, s, path, dir)
 }
 
-// sweepTest leaves files behind and checks which of them the next Open removes.
+// sweepTest creates files and checks which of them the next Open removes.
 func sweepTest(t *testing.T, s *Store, path, dir string) {
 	t.Helper()
 	if err := s.Close(); err != nil {
@@ -290,8 +290,8 @@ func sweepTest(t *testing.T, s *Store, path, dir string) {
 	reopen(t, path, Options{})
 }
 
-// TestConcurrent lets readers and writers of two stores on one database meet. Run
-// with the race detector.
+// TestConcurrent runs readers and writers of two stores on one database. It is for
+// the race detector.
 func TestConcurrent(t *testing.T) {
 	ctx := context.Background()
 	a, path := testStore(t, Options{})

@@ -11,27 +11,26 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Hit is a place where a search found its words.
+// Hit is a search result.
 type Hit struct {
 	Chat    int64     `json:"chat"`
 	Title   string    `json:"title"`
-	Message int64     `json:"message"` // 0: the words are in the title
+	Message int64     `json:"message"` // 0 if the words are in the title
 	Role    Role      `json:"role,omitempty"`
-	Snippet string    `json:"snippet"` // the words with some text around
-	Marks   [][2]int  `json:"marks"`   // where they are in Snippet, in UTF-16 units as JavaScript counts
+	Snippet string    `json:"snippet"` // the words with the text around them
+	Marks   [][2]int  `json:"marks"`   // positions of the words in Snippet, in UTF-16 units as in JavaScript
 	Updated time.Time `json:"updated"`
 }
 
 const (
 	maxTerms   = 16
 	maxHits    = 200
-	gram       = 3  // runes that the index needs of a word
-	snippetLen = 80 // runes on either side of the first word found
+	gram       = 3  // number of runes that a word must have for the index
+	snippetLen = 80 // runes before and after the first word found
 )
 
-// Search finds the chats and messages that hold all words of query, in any order,
-// as parts of words too, whatever the case. Titles come first, then messages, the
-// newest first.
+// Search finds the chats and messages that contain all words of query, in any order
+// and case, also as parts of words. Titles come first, then messages, newest first.
 func (s *Store) Search(ctx context.Context, query string, limit int) ([]Hit, error) {
 	query, err := cleanText(query)
 	if err != nil {
@@ -70,8 +69,9 @@ func (s *Store) Search(ctx context.Context, query string, limit int) ([]Hit, err
 	return hits, s.fault("search", err)
 }
 
-// match builds the condition for words: the index finds those of three runes and
-// more, and shorter ones are looked for in the text of what it found.
+// match builds the SQL condition for words. The index finds words of three runes
+// and more. Shorter words are searched in the text of the rows that the index
+// found.
 func match(index, id, column string, terms []string) (where string, args []any) {
 	var long, conditions []string
 	for _, t := range terms {
@@ -87,7 +87,7 @@ func match(index, id, column string, terms []string) (where string, args []any) 
 		if utf8.RuneCountInString(t) >= gram {
 			continue
 		}
-		// LIKE takes either case of ASCII letters only.
+		// LIKE ignores case only for ASCII letters
 		var either []string
 		for _, form := range cases(t) {
 			either = append(either, column+` LIKE ? ESCAPE '\'`)
@@ -98,7 +98,7 @@ func match(index, id, column string, terms []string) (where string, args []any) 
 	return strings.Join(conditions, " AND "), args
 }
 
-// cases returns a short word as it may be written.
+// cases returns the spellings of a short word in lower, upper and title case.
 func cases(word string) []string {
 	runes := []rune(word)
 	first := string(unicode.ToUpper(runes[0])) + strings.ToLower(string(runes[1:]))
@@ -107,8 +107,7 @@ func cases(word string) []string {
 	return slices.Compact(forms)
 }
 
-// snippet cuts the surroundings of the first word that is found and marks all
-// words in them.
+// snippet cuts out the text around the first word found and marks all words in it.
 func snippet(text string, terms []string) (string, [][2]int) {
 	runes := []rune(text)
 	folded := fold(runes)
@@ -139,10 +138,10 @@ func snippet(text string, terms []string) (string, [][2]int) {
 	return lead + string(cut) + tail, marks(folded[start:end], cut, terms, utf8.RuneCountInString(lead))
 }
 
-// marks returns where the words are, in order and without overlap. shift is the
-// length of what stands before cut.
+// marks returns the sorted positions of the words, without overlaps. shift is the
+// length of the text before cut.
 func marks(folded, cut []rune, terms []string, shift int) [][2]int {
-	units := make([]int, len(cut)+1) // UTF-16 units before each rune
+	units := make([]int, len(cut)+1) // number of UTF-16 units before each rune
 	units[0] = shift
 	for i, r := range cut {
 		units[i+1] = units[i] + 1
@@ -169,8 +168,7 @@ func marks(folded, cut []rune, terms []string, shift int) [][2]int {
 	return out
 }
 
-// fold makes letters of either case, and with or without accents, equal, rune by
-// rune, as the index does.
+// fold removes case and accents rune by rune, as the index does.
 func fold(runes []rune) []rune {
 	out := make([]rune, len(runes))
 	for i, r := range runes {
@@ -184,7 +182,7 @@ func fold(runes []rune) []rune {
 	return out
 }
 
-// index returns where word starts in text at or after from, or -1.
+// index returns the first position of word in text at or after from, or -1.
 func index(text, word []rune, from int) int {
 	for i := from; i+len(word) <= len(text); i++ {
 		if slices.Equal(text[i:i+len(word)], word) {

@@ -83,8 +83,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchFollows checks that the index follows edits, deletes and titles, and
-// gives the newest first up to the limit.
+// TestSearchFollows checks that the index follows edits, deletions and titles, and
+// that search returns the newest results up to the limit.
 func TestSearchFollows(t *testing.T) {
 	ctx, clock := context.Background(), newClock()
 	s, _ := testStore(t, Options{Now: clock.Now})

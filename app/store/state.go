@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// State is the packed KV state of a chat, saved so that a long conversation goes
-// on without reading its text again.
+// State is the packed KV state of a chat. It is saved so that a long conversation
+// continues without processing its text again.
 type State struct {
 	Chat    int64     `json:"chat"`
-	Message int64     `json:"message"` // last message that it covers
+	Message int64     `json:"message"` // last message that the state covers
 	Tokens  int       `json:"tokens"`
 	Bytes   int64     `json:"bytes"`
-	Key     string    `json:"key"` // model and cache types that it was made with
+	Key     string    `json:"key"` // model and cache types of the state
 	Used    time.Time `json:"used"`
 
 	file string
@@ -28,11 +28,11 @@ type State struct {
 
 const stateSuffix = ".kv"
 
-// defaultBudget is what the states may take where Options do not say.
+// defaultBudget is the size limit of all states if Options do not set one.
 const defaultBudget = 4 << 30
 
-// SetStateBudget changes how many bytes the states may take together, from the
-// next SaveState on. 0 is 4 GiB, a negative number keeps none.
+// SetStateBudget changes the limit for the total size of all states, starting with
+// the next SaveState. 0 is 4 GiB, and a negative number keeps no states.
 func (s *Store) SetStateBudget(bytes int64) {
 	if bytes == 0 {
 		bytes = defaultBudget
@@ -40,10 +40,10 @@ func (s *Store) SetStateBudget(bytes int64) {
 	s.budget.Store(max(bytes, 0))
 }
 
-// SaveState stores the state of a chat, which write writes, in place of an older
-// one, and removes the states that were not used for longest until all are within
-// the budget. One that alone is over the budget is not kept: ErrFull. The old one
-// stays until the new one is whole on disk.
+// SaveState stores the state of a chat and replaces an older one. write writes the
+// state. SaveState then removes the least recently used states until all fit the
+// budget. A state that exceeds the budget alone gives ErrFull and is not kept. The
+// old state stays until the new one is completely on disk.
 func (s *Store) SaveState(ctx context.Context, st State, write func(io.Writer) error) (State, error) {
 	name := fmt.Sprintf("save state of chat %d", st.Chat)
 	tmp, err := os.CreateTemp(s.states, fmt.Sprintf("chat-%d-*%s", st.Chat, stateSuffix))
@@ -68,7 +68,7 @@ func (s *Store) SaveState(ctx context.Context, st State, write func(io.Writer) e
 	return st, errors.Join(s.removeState(old), s.trimStates(ctx))
 }
 
-// limitedWriter stops a state that is larger than everything that may be kept.
+// limitedWriter stops writing a state that is larger than the whole budget.
 type limitedWriter struct {
 	w       io.Writer
 	n, left int64
@@ -76,7 +76,7 @@ type limitedWriter struct {
 
 func (l *limitedWriter) Write(p []byte) (int, error) {
 	if int64(len(p)) > l.left {
-		return 0, fmt.Errorf("%w: the state is larger than the %d bytes that states may take", ErrFull, l.n+l.left)
+		return 0, fmt.Errorf("%w: the state is larger than the limit of %d bytes for all states", ErrFull, l.n+l.left)
 	}
 	n, err := l.w.Write(p)
 	l.n += int64(n)
@@ -84,7 +84,7 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// recordState stores the row of a state and returns the file of the one before.
+// recordState stores the row of a state and returns the file of the previous one.
 func (s *Store) recordState(ctx context.Context, name string, st State) (old string, err error) {
 	err = s.write(ctx, name, func(tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, "SELECT file FROM state WHERE chat = ?", st.Chat).Scan(&old)
@@ -112,14 +112,15 @@ func scanState(r row) (State, error) {
 	return st, err
 }
 
-// State describes the saved state of a chat; without one ErrNotFound.
+// State describes the saved state of a chat. It returns ErrNotFound if there is
+// none.
 func (s *Store) State(ctx context.Context, chat int64) (State, error) {
 	st, err := scanState(s.db.QueryRowContext(ctx, "SELECT "+stateColumns+" FROM state WHERE chat = ?", chat))
 	return st, s.fault(fmt.Sprintf("state of chat %d", chat), err)
 }
 
-// OpenState opens the saved state of a chat for reading and counts as using it. A
-// state whose file is gone is forgotten: ErrNotFound.
+// OpenState opens the saved state of a chat for reading and marks it as used. If
+// the file is missing, it deletes the record and returns ErrNotFound.
 func (s *Store) OpenState(ctx context.Context, chat int64) (State, io.ReadSeekCloser, error) {
 	st, err := s.State(ctx, chat)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Store) DropState(ctx context.Context, chat int64) error {
 	return s.removeState(file)
 }
 
-// States lists the saved states, the longest unused first, and their total size.
+// States lists the saved states, least recently used first, and their total size.
 func (s *Store) States(ctx context.Context) (states []State, total int64, err error) {
 	err = s.each(ctx, "SELECT "+stateColumns+" FROM state ORDER BY used, chat", nil, func(r row) error {
 		st, err := scanState(r)
@@ -168,7 +169,7 @@ func (s *Store) States(ctx context.Context) (states []State, total int64, err er
 	return states, total, s.fault("list states", err)
 }
 
-// trimStates deletes states until the rest is within the budget.
+// trimStates deletes states until the rest fits the budget.
 func (s *Store) trimStates(ctx context.Context) error {
 	states, total, err := s.States(ctx)
 	if err != nil {
@@ -186,7 +187,7 @@ func (s *Store) trimStates(ctx context.Context) error {
 	return nil
 }
 
-// removeState removes the file of a state that no row names any more.
+// removeState removes the file of a state that no row refers to.
 func (s *Store) removeState(file string) error {
 	if file == "" {
 		return nil
@@ -198,8 +199,9 @@ func (s *Store) removeState(file string) error {
 	return nil
 }
 
-// sweepStates removes the files of states that no chat has, an hour after they
-// were written: another process may be about to record a younger one.
+// sweepStates removes state files that belong to no chat an hour after they were
+// written. Younger files may belong to another process that has not recorded them
+// yet.
 func (s *Store) sweepStates(ctx context.Context) error {
 	known := map[string]bool{}
 	states, _, err := s.States(ctx)

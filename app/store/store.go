@@ -1,8 +1,8 @@
-// Package store keeps chats, presets and the saved KV states of chats in one
-// SQLite database and the folder beside it.
+// Package store keeps chats, presets and the saved KV states of chats, in one
+// SQLite database and a folder next to it.
 //
-// A chat is a tree of messages: editing a message or asking again starts a branch
-// beside the old one, and each message remembers which of its answers is shown.
+// A chat is a tree of messages. Editing a message or asking again starts a new
+// branch, and each message records which of its answers is visible.
 //
 //	s, err := store.Open(path, store.Options{})
 //	chat, err := s.CreateChat(ctx, store.Chat{Model: "demo"})
@@ -11,9 +11,9 @@
 //	... draft.Save while tokens arrive, then draft.Finish
 //	page, err := s.Path(ctx, chat.ID, store.Page{})
 //
-// Every change is one transaction: it is stored whole or, with an error, not at
-// all. A Store is safe for concurrent use, and two processes may have the same
-// database open.
+// Every change is one transaction, which is stored completely or, with an error,
+// not at all. A Store is safe for concurrent use, and two processes may open the
+// same database.
 package store
 
 import (
@@ -43,13 +43,13 @@ var (
 	ErrNewer    = errors.New("database of a newer Godwit")
 )
 
-// Options are the choices of Open. The zero value works.
+// Options of Open. The zero value works.
 type Options struct {
-	StateFolder string           // where KV states go; empty: "states" beside the database
-	StateBudget int64            // bytes that they may take together; 0: 4 GiB, negative: none are kept
-	Now         func() time.Time // nil: time.Now
+	StateFolder string           // folder for KV states; empty for "states" next to the database
+	StateBudget int64            // total size of the states in bytes; 0 for 4 GiB, negative to keep none
+	Now         func() time.Time // clock; nil for time.Now
 
-	maxPages int // pages that the database may have, to test a full disk
+	maxPages int // maximum number of pages in the database, to test a full disk
 }
 
 // Store is an open database.
@@ -61,15 +61,15 @@ type Store struct {
 	now     func() time.Time
 	damaged atomic.Bool
 
-	writing sync.Mutex // one transaction that writes at a time; SQLite allows no more
+	writing sync.Mutex // allows one writing transaction at a time, as SQLite does
 	drafts  drafts
 }
 
-// Damage is the report of a database that could not be used. It was renamed, not
-// deleted, and the Store that Open returned with it is empty.
+// Damage reports a database that could not be used. The database was renamed, not
+// deleted, and the Store returned with this error is empty.
 type Damage struct {
-	Path  string // where it was
-	Aside string // where it is
+	Path  string // original path
+	Aside string // new path
 	Cause error
 }
 
@@ -79,9 +79,9 @@ func (d *Damage) Error() string {
 
 func (d *Damage) Unwrap() []error { return []error{ErrDamaged, d.Cause} }
 
-// Open opens the database at path, or makes it, and brings an older one up to
-// date. Where the database is damaged it is set aside: the error is then a
-// *Damage, and the Store is open and empty.
+// Open opens or creates the database at path and updates an older schema. If the
+// database is damaged, Open renames it and returns an empty Store together with a
+// *Damage error.
 func Open(path string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -108,7 +108,7 @@ func Open(path string, o Options) (*Store, error) {
 	return s, damage
 }
 
-// open opens a database that is there or none.
+// open opens the database or creates it.
 func open(path string, o Options) (*Store, error) {
 	db, err := openDB(path, o.maxPages)
 	if err != nil {
@@ -140,9 +140,10 @@ func openDB(path string, maxPages int) (*sql.DB, error) {
 	return db, nil
 }
 
-// dsn is the address of the database for the driver. Each write waits up to half
-// a minute for another process, which may be importing chats. With the journal ahead of the database, a crash of
-// the program loses nothing and one of the machine at most the last moments.
+// dsn returns the driver's address of the database. Each write waits up to half a
+// minute for another process, which may be importing chats. Because of the
+// write-ahead log, a crash of the program loses no data, and a crash of the machine
+// loses at most the last moments.
 func dsn(path string, maxPages int) string {
 	slashed := filepath.ToSlash(path)
 	if filepath.IsAbs(path) && !strings.HasPrefix(slashed, "/") {
@@ -168,7 +169,7 @@ func (s *Store) Close() error {
 	return errors.Join(mark, s.db.Close())
 }
 
-// write runs fn in a transaction of its own. name says what is done, for errors.
+// write runs fn in a transaction. name describes the operation in errors.
 func (s *Store) write(ctx context.Context, name string, fn func(tx *sql.Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -185,7 +186,7 @@ func (s *Store) write(ctx context.Context, name string, fn func(tx *sql.Tx) erro
 	return s.fault(name, tx.Commit())
 }
 
-// fault gives an error of the driver its class, and its context once.
+// fault adds the error class and the operation's name to a driver's error.
 func (s *Store) fault(name string, err error) error {
 	if err == nil {
 		return nil
@@ -214,5 +215,5 @@ func (s *Store) fault(name string, err error) error {
 	return fmt.Errorf("chats: %s: %w", name, err)
 }
 
-// millis is the form of times in the database.
+// millis converts times to the form in the database.
 func (s *Store) millis() int64 { return s.now().UnixMilli() }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// clock is a time that tests move.
+// clock is a time that tests advance.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -34,7 +34,7 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// testStore opens a store in a folder whose name a URL would have to escape.
+// testStore opens a store in a folder whose name must be escaped in URLs.
 func testStore(t *testing.T, o Options) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a b%41?#ü", "chats.db")
@@ -162,8 +162,8 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// shape writes the active path of a chat: contents, with place/branches where
-// there is a choice.
+// shape describes the active path of a chat by its contents, with position/branches
+// where there are several branches.
 func shape(t *testing.T, s *Store, chat int64, p Page) string {
 	t.Helper()
 	messages, total, err := s.Path(context.Background(), chat, p)
@@ -210,7 +210,7 @@ func TestBranches(t *testing.T) {
 		choose int64
 		want   string
 	}{
-		{q2, "q1 a1 q2:1/2 a2b:2/2 (4)"}, // the choice below is remembered
+		{q2, "q1 a1 q2:1/2 a2b:2/2 (4)"}, // the choice further down is remembered
 		{a2, "q1 a1 q2:1/2 a2:1/2 (4)"},
 		{edited.ID, "q1 a1 q2x:2/2 (3)"},
 		{a2b, "q1 a1 q2:1/2 a2b:2/2 (4)"},
@@ -250,13 +250,13 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestLongChat reads the end of a chat of 5,000 messages, logs how long that takes,
-// and checks that deleting it does not recurse.
+// TestLongChat reads the end of a chat of 5,000 messages, logs the time, and checks
+// that deleting the chat does not recurse.
 func TestLongChat(t *testing.T) {
 	ctx := context.Background()
 	n := 5000
 	if testing.Short() {
-		n = 1500 // still more than SQLite lets triggers nest
+		n = 1500 // still more than the nesting limit of SQLite's triggers
 	}
 	s, _ := testStore(t, Options{})
 	c := longChat(t, s, n)
@@ -277,7 +277,7 @@ func TestLongChat(t *testing.T) {
 	}
 }
 
-// longChat imports a chat of n messages in one branch.
+// longChat imports a chat with n messages in one branch.
 func longChat(t *testing.T, s *Store, n int) Chat {
 	t.Helper()
 	e := exportedChat{Chat: Chat{Title: "long"}}
@@ -315,7 +315,7 @@ func TestDraft(t *testing.T) {
 	if hits := must[[]Hit](t)(s.Search(ctx, "word99", 0)); len(hits) != 0 {
 		t.Errorf("a running answer is found: %+v", hits)
 	}
-	// Another process sees the answer, and at first takes it for a running one.
+	// Another process reads the answer. At first it sees it as running.
 	other := reopen(t, path, Options{Now: clock.Now})
 	if m := must[Message](t)(other.Message(ctx, id)); m.Status != Running {
 		t.Errorf("in another process: %s", m.Status)
@@ -324,7 +324,8 @@ func TestDraft(t *testing.T) {
 	if m := must[Message](t)(other.Message(ctx, id)); m.Status != Stopped || m.Content != text {
 		t.Errorf("in another process after a silence: %+v", m)
 	}
-	// The program ends; the next one finds the partial answer, in the index too.
+	// The program ends. The next one finds the partial answer, and so does its
+	// search.
 	again := reopen(t, path, Options{Now: clock.Now})
 	if hits := must[[]Hit](t)(again.Search(ctx, "WORD99", 0)); len(hits) != 1 || hits[0].Message != id {
 		t.Errorf("the partial answer is not found: %+v", hits)
@@ -342,7 +343,7 @@ func TestDraft(t *testing.T) {
 			t.Errorf("%q: %d hits, want %d", query, len(hits), want)
 		}
 	}
-	// One that cannot be stored is not being written any more.
+	// an answer that cannot be stored no longer counts as running
 	d = must[*Draft](t)(again.Begin(ctx, Message{Chat: c.ID, Parent: q.ID, Role: Assistant}))
 	if err := again.DeleteMessage(ctx, d.Message().ID); err != nil {
 		t.Fatal(err)
@@ -379,8 +380,8 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestBadMessages checks that what cannot be stored is refused whole and that odd
-// text comes back as text.
+// TestBadMessages checks that invalid messages are rejected completely and that
+// unusual text is preserved.
 func TestBadMessages(t *testing.T) {
 	ctx := context.Background()
 	s, _ := testStore(t, Options{})

@@ -25,7 +25,7 @@ func readLinks(ctx context.Context, q querier, chat int64) (map[int64]link, erro
 	return links, err
 }
 
-// ancestry returns a message and those before it, the last one first.
+// ancestry returns a message and its ancestors, starting with the message.
 func ancestry(links map[int64]link, id int64) ([]link, error) {
 	var up []link
 	for id != 0 {
@@ -39,8 +39,8 @@ func ancestry(links map[int64]link, id int64) ([]link, error) {
 	return up, nil
 }
 
-// show makes the branch that up describes the one that is shown, and leaves what
-// is shown below it. It writes only what changes.
+// show makes a message's branch visible. up lists the message and its ancestors.
+// The choices below the message are kept. It writes only what changes.
 func show(ctx context.Context, tx *sql.Tx, chat int64, up []link) error {
 	for i := 0; i+1 < len(up); i++ {
 		child, parent := up[i], up[i+1]
@@ -55,7 +55,7 @@ func show(ctx context.Context, tx *sql.Tx, chat int64, up []link) error {
 	return err
 }
 
-// Choose shows the branch that a message is on.
+// Choose makes a message's branch visible.
 func (s *Store) Choose(ctx context.Context, id int64) error {
 	return s.write(ctx, fmt.Sprintf("choose message %d", id), func(tx *sql.Tx) error {
 		var chat int64
@@ -74,21 +74,21 @@ func (s *Store) Choose(ctx context.Context, id int64) error {
 	})
 }
 
-// Page selects a part of the active path. The zero value is all of it.
+// Page selects a part of the active path. The zero value selects all of it.
 type Page struct {
-	Before int // messages with a smaller Depth only; 0: no limit
-	Limit  int // the last so many of those; 0: all
+	Before int // only messages with a smaller Depth; 0 for all
+	Limit  int // maximum number of messages, counted from the end; 0 for all
 }
 
-// Path returns the messages that are shown, in order, and how many there are in
-// all, whatever the page.
+// Path returns the visible messages in order, and the number of all visible
+// messages regardless of the page.
 func (s *Store) Path(ctx context.Context, chat int64, p Page) (messages []Message, total int, err error) {
 	name := fmt.Sprintf("read chat %d", chat)
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, 0, s.fault(name, err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	defer func() { _ = tx.Rollback() }() // read-only transaction
 	path, branches, err := activePath(ctx, tx, chat)
 	if err != nil {
 		return nil, 0, s.fault(name, err)
@@ -109,8 +109,8 @@ func (s *Store) Path(ctx context.Context, chat int64, p Page) (messages []Messag
 	return messages, len(path), s.fault(name, err)
 }
 
-// activePath returns the ids that are shown, from the first message on, and the
-// children of every message, oldest first.
+// activePath returns the ids of the visible messages, starting with the first, and
+// the children of every message, oldest first.
 func activePath(ctx context.Context, tx *sql.Tx, chat int64) (path []int64, children map[int64][]int64, err error) {
 	var next int64
 	if err := tx.QueryRowContext(ctx, "SELECT ifnull(chosen, 0) FROM chat WHERE id = ?", chat).Scan(&next); err != nil {
@@ -129,7 +129,7 @@ func activePath(ctx context.Context, tx *sql.Tx, chat int64) (path []int64, chil
 	}
 	at := int64(0)
 	for len(path) <= len(links) {
-		// A choice that is gone falls back to the newest branch.
+		// if the chosen branch is gone, the newest one is used
 		if l, ok := links[next]; !ok || l.parent != at {
 			ids := children[at]
 			if len(ids) == 0 {
@@ -140,10 +140,10 @@ func activePath(ctx context.Context, tx *sql.Tx, chat int64) (path []int64, chil
 		path = append(path, next)
 		at, next = next, links[next].chosen
 	}
-	return nil, nil, fmt.Errorf("%w: the messages of chat %d go round in a circle", ErrDamaged, chat)
+	return nil, nil, fmt.Errorf("%w: the messages of chat %d form a cycle", ErrDamaged, chat)
 }
 
-// messages reads messages by id, in the order asked.
+// messages reads messages by id, in the given order.
 func (s *Store) messages(ctx context.Context, tx *sql.Tx, ids []int64) ([]Message, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *Store) messages(ctx context.Context, tx *sql.Tx, ids []int64) ([]Messag
 	return messages, err
 }
 
-// DeleteMessage deletes a message and everything below it. The branch beside it
-// is shown then.
+// DeleteMessage deletes a message and everything below it. A neighbouring branch
+// becomes visible.
 func (s *Store) DeleteMessage(ctx context.Context, id int64) error {
 	return s.write(ctx, fmt.Sprintf("delete message %d", id), func(tx *sql.Tx) error {
 		var chat int64
@@ -181,7 +181,7 @@ func (s *Store) DeleteMessage(ctx context.Context, id int64) error {
 		doomed := []int64{id}
 		for i := 0; i < len(doomed); i++ {
 			if doomed = append(doomed, children[doomed[i]]...); len(doomed) > len(links) {
-				return fmt.Errorf("%w: the messages of chat %d go round in a circle", ErrDamaged, chat)
+				return fmt.Errorf("%w: the messages of chat %d form a cycle", ErrDamaged, chat)
 			}
 		}
 		list, err := json.Marshal(doomed)
