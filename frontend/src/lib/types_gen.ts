@@ -21,19 +21,19 @@ export interface Attachment {
 
 export interface Stats {
   prompt_tokens?: number;
-  /** cached tokens of the prompt, not computed again */
+  /** prompt tokens that were in the cache and not computed again */
   cached_tokens?: number;
   /** cached tokens that were read from a saved state */
   resumed_tokens?: number;
   output_tokens?: number;
-  /** to the first token */
+  /** milliseconds to the first token */
   first_ms?: number;
   total_ms?: number;
-  /** after the first token */
+  /** speed after the first token */
   tokens_per_s?: number;
-  /** stop, length, tool_calls */
+  /** finish reason: stop, length or tool_calls */
   finish?: string;
-  /** the context was, and that ended it */
+  /** the answer ended because the context was full */
   full?: boolean;
 }
 
@@ -49,12 +49,12 @@ export interface ToolCall {
 export interface Message {
   id: number;
   chat: number;
-  /** the message before; 0: none */
+  /** previous message; 0 for none */
   parent: number;
   role: Role;
   content: string;
   reasoning?: string;
-  /** list, in OpenAI's form */
+  /** list in OpenAI's format */
   tool_calls?: ToolCall[];
   tool_call_id?: string;
   attachments?: Attachment[];
@@ -64,9 +64,9 @@ export interface Message {
   stats: Stats;
   created: string;
   updated: string;
-  /** Where the message stands in its chat; filled in by Path. messages before it */
+  /** Position of the message in its chat, set by Path. number of messages before it */
   depth: number;
-  /** ids of the messages with the same parent, itself included, oldest first */
+  /** ids of all messages with the same parent, including this one, oldest first */
   branches: number[] | null;
 }
 
@@ -78,14 +78,14 @@ export interface ChatSettings {
 
 export interface Chat {
   id: number;
-  /** empty until the first message, then made from it */
+  /** empty until the first message, from which it is made */
   title: string;
-  /** 0: none */
+  /** 0 for none */
   folder: number;
   pinned: boolean;
   model: string;
   system: string;
-  /** object of the page: sampling and the like */
+  /** the page's settings object, with sampling options and others */
   settings: ChatSettings;
   created: string;
   /** time of the last message */
@@ -95,7 +95,7 @@ export interface Chat {
 export interface Folder {
   id: number;
   name: string;
-  /** order in the list */
+  /** position in the list of folders */
   position: number;
 }
 
@@ -109,12 +109,12 @@ export interface Preset {
 export interface Hit {
   chat: number;
   title: string;
-  /** 0: the words are in the title */
+  /** 0 if the words are in the title */
   message: number;
   role?: Role;
-  /** the words with some text around */
+  /** the words with the text around them */
   snippet: string;
-  /** where they are in Snippet, in UTF-16 units as JavaScript counts */
+  /** positions of the words in Snippet, in UTF-16 units as in JavaScript */
   marks: [number, number][];
   updated: string;
 }
@@ -136,56 +136,56 @@ export interface Preparing {
 }
 
 export interface Profile {
-  /** name of the other one at that time */
+  /** name of the base model when this one was made */
   from: string;
   system?: string;
   /** Jinja */
   template?: string;
-  /** an object of sampling options */
+  /** object of sampling options */
   parameters?: unknown;
-  /** a list that begins every conversation */
+  /** list of messages at the start of every conversation */
   messages?: unknown[];
   licence?: string;
 }
 
 export interface Model {
   name: string;
-  /** path of the first file, absolute */
+  /** absolute path of the first file */
   path: string;
   paths: string[];
   /** bytes of all files */
   size: number;
-  /** SHA-256 of the first file; "" where nobody computed it */
+  /** SHA-256 of the first file; "" if it was never computed */
   sha256?: string;
   licence?: string;
-  /** what was pulled */
+  /** pulled reference */
   ref?: string;
   /** owner/repo@commit, or package==version */
   source?: string;
-  /** lies elsewhere and is never deleted */
+  /** the files are outside the model folder and are never deleted */
   linked: boolean;
   added?: string;
-  /** why it cannot be used */
+  /** why the model cannot be used */
   error?: string;
-  /** profile of a model that shares the files of another one */
+  /** profile of a model that shares another model's files */
   profile?: Profile;
   arch: string;
   /** general.name */
   title?: string;
-  /** as in Q4_K_M */
+  /** such as Q4_K_M */
   quant: string;
-  /** weights */
+  /** number of weights */
   parameters: number;
-  /** tokens it was trained for; 0: not said */
+  /** trained context length in tokens; 0 if unknown */
   context: number;
   layers: number;
   embedding: number;
   heads: number;
   kv_heads: number;
-  /** head dimension of K; 0: not said */
+  /** head dimension of K; 0 if unknown */
   head_dim: number;
   vocab: number;
-  /** chat template; List leaves it out */
+  /** chat template; List omits it */
   template?: string;
   state: ModelState;
   /** progress of a load, from 0 to 1 */
@@ -204,39 +204,39 @@ export interface Model {
 
 export interface ModelDetail {
   name: string;
-  /** path of the first file, absolute */
+  /** absolute path of the first file */
   path: string;
   paths: string[];
   /** bytes of all files */
   size: number;
-  /** SHA-256 of the first file; "" where nobody computed it */
+  /** SHA-256 of the first file; "" if it was never computed */
   sha256?: string;
   licence?: string;
-  /** what was pulled */
+  /** pulled reference */
   ref?: string;
   /** owner/repo@commit, or package==version */
   source?: string;
-  /** lies elsewhere and is never deleted */
+  /** the files are outside the model folder and are never deleted */
   linked: boolean;
   added?: string;
-  /** why it cannot be used */
+  /** why the model cannot be used */
   error?: string;
-  /** profile of a model that shares the files of another one */
+  /** profile of a model that shares another model's files */
   profile?: Profile;
   arch: string;
   /** general.name */
   title?: string;
-  /** as in Q4_K_M */
+  /** such as Q4_K_M */
   quant: string;
-  /** weights */
+  /** number of weights */
   parameters: number;
-  /** tokens it was trained for; 0: not said */
+  /** trained context length in tokens; 0 if unknown */
   context: number;
   layers: number;
   embedding: number;
   heads: number;
   kv_heads: number;
-  /** head dimension of K; 0: not said */
+  /** head dimension of K; 0 if unknown */
   head_dim: number;
   vocab: number;
   state: ModelState;
@@ -260,17 +260,17 @@ export interface ModelDetail {
 }
 
 export interface Progress {
-  /** as asked for */
+  /** requested name */
   name: string;
-  /** being worked on */
+  /** file in progress */
   file: string;
-  /** what is being done */
+  /** current phase */
   phase: Phase;
-  /** bytes, over all files of the model */
+  /** bytes of all files of the model */
   done: number;
   /** bytes, over all files of the model */
   total: number;
-  /** bytes per second lately, 0 while unknown */
+  /** current speed in bytes per second; 0 if unknown */
   speed: number;
 }
 
@@ -521,21 +521,21 @@ export interface RepoFile {
   /** slash-separated */
   name: string;
   size: number;
-  /** "" where the hub does not say */
+  /** "" if the hub does not send it */
   sha256?: string;
 }
 
 export interface HubFile {
   /** name of the first file */
   name: string;
-  /** as in Q4_K_M; "" where the name does not say */
+  /** such as Q4_K_M; "" if the name does not contain it */
   quant: string;
   /** bytes of all files */
   size: number;
-  /** what to pull */
+  /** reference to pull */
   ref: string;
   files: RepoFile[];
-  /** Projector is the file with which the model reads pictures; nil for none. */
+  /** Projector is the file that the model needs to read pictures; nil for none. */
   projector?: RepoFile;
   /** fits, tight, large, unknown */
   fit: 'fits' | 'tight' | 'large' | 'unknown';
@@ -545,7 +545,7 @@ export interface HubRepo {
   /** owner/repo */
   id: string;
   licence?: string;
-  /** files need a token whose account accepted the licence */
+  /** downloading needs a token of an account that accepted the licence */
   gated: boolean;
   downloads: number;
   likes: number;
