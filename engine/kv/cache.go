@@ -16,8 +16,8 @@ var ErrSequence = errors.New("kv: no such sequence")
 
 // Copier copies cells and states inside a backend's memory, on the cache's behalf.
 type Copier interface {
-	// CopyCells copies n cells of a part from cell src on to cell dst on, in
-	// every layer of a group, both sides.
+	// CopyCells copies n cells of a tier from cell src to cell dst, in every layer
+	// of a group and on both sides.
 	CopyCells(group int, tier Tier, dst, src int32, n int) error
 	// CopyState copies a recurrent state slot, in every layer.
 	CopyState(dst, src int32) error
@@ -34,10 +34,10 @@ type Options struct {
 // Cache tracks pages, sequences and recurrent states. It holds no cells. Only the
 // goroutine that owns the device may use it.
 //
-// A page is PageCells consecutive positions of one sequence in every layer of
-// a group. Sequences share pages after Fork; a shared page is copied before
-// the first write into it. A window group gives pages that no later row can
-// see back when its pool runs out, the longest unused sequence's first.
+// A page is PageCells consecutive positions of one sequence in every layer of a
+// group. Sequences share pages after Fork, and a shared page is copied before the
+// first write into it. When the pool of a window group runs out, it takes back
+// pages that no later row can see, starting with the least recently used sequence.
 type Cache struct {
 	layout *Layout
 	pools  []pool
@@ -48,36 +48,36 @@ type Cache struct {
 	copier Copier
 	model  [32]byte
 	clock  uint64
-	stamp  uint64 // number of the last count of pages
+	stamp  uint64 // number of page counts so far
 }
 
-// pool is the pages of one group.
+// pool is the set of pages of one group.
 type pool struct {
 	window int
-	refs   []int32  // sequences that hold the page
-	free   []int32  // a stack
-	stamps []uint64 // count that the page was last in
+	refs   []int32  // number of sequences that hold each page
+	free   []int32  // free pages, used as a stack
+	stamps []uint64 // for each page, the last count that included it
 }
 
 // sequence is the pages of one sequence.
 type sequence struct {
 	len    int
-	used   uint64    // clock of the last Extend, Fork or Truncate
-	tables [][]int32 // [group] pages in position order, -1 where given back
+	used   uint64    // time of the last Extend, Fork or Truncate
+	tables [][]int32 // [group] pages in position order, -1 for pages that were given back
 	first  []int     // [group] index of the first page that is held
 	marks  []mark    // checkpoints of the recurrent state, ascending
 
 	exact [][]int32 // [group] exact pages, -1 for pages without one; empty without an exact window
-	view  [][]int32 // [group] the same for one batch, with what passes
-	low   []int     // [group] below it only the end of the prompt has exact pages
-	keep  int       // the last page border in front of the end of the prompt
+	view  [][]int32 // [group] exact pages as one batch sees them, including passing pages
+	low   []int     // [group] first page that may have an exact form, apart from the pages at the end of the prompt
+	keep  int       // last page border before the end of the prompt
 
 	points []point // positions whose exact pages are kept while there is room, ascending
-	moved  bool    // rows were moved and encoded anew
-	grown  bool    // it was extended since the last batch was run
+	moved  bool    // rows were moved and encoded again
+	grown  bool    // the sequence was extended since the last batch ran
 }
 
-// New makes an empty cache for the pools that l describes.
+// New makes an empty cache for the pools in l.
 func New(l *Layout, o Options) (*Cache, error) {
 	seqs := max(l.Settings.Seqs, 1)
 	all := (l.Settings.Cells + PageCells - 1) / PageCells
@@ -130,7 +130,7 @@ func (p *pool) release(page int32) {
 	}
 }
 
-// Layout is what the cache was made for.
+// Layout returns the layout for which the cache was made.
 func (c *Cache) Layout() *Layout { return c.layout }
 
 // Seqs is the number of sequences.
@@ -143,7 +143,8 @@ func (c *Cache) seq(seq llm.Seq) (*sequence, error) {
 	return &c.seqs[seq], nil
 }
 
-// Len is the number of positions of a sequence; 0 for one that does not exist.
+// Len returns the number of positions of a sequence, or 0 for an invalid sequence
+// number.
 func (c *Cache) Len(seq llm.Seq) int {
 	if s, err := c.seq(seq); err == nil {
 		return s.len
@@ -151,9 +152,8 @@ func (c *Cache) Len(seq llm.Seq) int {
 	return 0
 }
 
-// Extend makes room for n more positions of a sequence. On ErrFull the
-// sequence is as it was. In a window group n may be at most the layout's
-// UBatch.
+// Extend makes room for n more positions of a sequence. If it returns ErrFull, the
+// sequence is unchanged. In a window group n may be at most the layout's UBatch.
 func (c *Cache) Extend(seq llm.Seq, n int) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -205,14 +205,14 @@ func (c *Cache) reserve(seq llm.Seq, s *sequence, g, n int) error {
 	return nil
 }
 
-// shared reports whether the last page of s is partly filled and held by
-// another sequence too.
+// shared reports whether the last page of s is partly filled and another sequence
+// also holds it.
 func (s *sequence) shared(p *pool, g int) bool {
 	t := s.tables[g]
 	return s.len%PageCells != 0 && p.refs[t[len(t)-1]] > 1
 }
 
-// unshare gives s its own copy of a shared last page before rows go into it.
+// unshare gives s its own copy of a shared last page before rows are written to it.
 func (c *Cache) unshare(s *sequence) error {
 	for g := range c.pools {
 		p := &c.pools[g]
@@ -242,13 +242,14 @@ func (c *Cache) copyCells(g int, tier Tier, dst, src int32, n int) error {
 	return c.copier.CopyCells(g, tier, dst, src, n)
 }
 
-// visible is the first page that a row of s at its last page border or later
-// can see: what reclaim leaves alone. The border, not the end, so that a
-// sequence can always be cut back to a multiple of PageCells.
+// visible returns the first page that a row of s can see if it is at or after the
+// last page border. reclaim must not take pages from there on. The border counts,
+// not the end, so that a sequence can always be cut back to a multiple of
+// PageCells.
 func (s *sequence) visible(window int) int { return visible(s.len, window) }
 
-// visible is the first page that a row at the last page border before pos, or
-// later, can see.
+// visible returns the first page that a row can see if it is at or after the last
+// page border before pos.
 func visible(pos, window int) int {
 	if window == 0 {
 		return 0
@@ -256,8 +257,9 @@ func visible(pos, window int) int {
 	return max(pos/PageCells*PageCells-window+1, 0) / PageCells
 }
 
-// reclaim gives pages back that no later row can see, of the longest unused
-// sequence first, until need pages are free. It reports whether they are.
+// reclaim gives back pages that no later row can see until need pages are free,
+// starting with the least recently used sequence. It reports whether enough pages
+// are free.
 func (c *Cache) reclaim(g, need int) bool {
 	p := &c.pools[g]
 	if p.window == 0 {
@@ -289,9 +291,9 @@ func (c *Cache) touch(s *sequence) {
 	s.used = c.clock
 }
 
-// Truncate cuts a sequence to pos positions and returns the position reached,
-// which is smaller where a recurrent state can only rewind to a checkpoint,
-// where the exact form of pages is gone (see readable), and 0 where a window no
+// Truncate cuts a sequence to pos positions and returns the position reached. The
+// result is smaller than pos if the recurrent state can only rewind to a checkpoint
+// or if the exact form of pages is gone (see readable). It is 0 if a window no
 // longer holds what a row at pos sees.
 func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
 	s, err := c.seq(seq)
@@ -314,7 +316,7 @@ func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
 	return to, nil
 }
 
-// cut releases what lies at and beyond pos.
+// cut releases the pages at and after pos.
 func (c *Cache) cut(s *sequence, pos int) {
 	keep := (pos + PageCells - 1) / PageCells
 	for g := range c.pools {
@@ -337,8 +339,8 @@ func (c *Cache) Drop(seq llm.Seq) {
 	}
 }
 
-// Fork makes dst, which is emptied first, a copy of the first pos positions of
-// src and returns the position reached, as Truncate does. Pages are shared.
+// Fork empties dst and makes it a copy of the first pos positions of src. It
+// returns the position reached, as Truncate does. The two sequences share pages.
 func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	d, err := c.seq(dst)
 	if err != nil {
@@ -386,9 +388,9 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	return to, nil
 }
 
-// Free is the number of cells that can still be extended into without
-// dropping a sequence. Windows never run out: models with nothing else have
-// the whole context free.
+// Free returns the number of cells that sequences can still be extended into
+// without dropping one. Windows never run out, so in models with windows only, the
+// whole context is free.
 func (c *Cache) Free() int {
 	free := c.layout.Settings.Cells
 	for g := range c.pools {
@@ -399,8 +401,8 @@ func (c *Cache) Free() int {
 	return free
 }
 
-// Cell is the cell of a position of a sequence in a group; -1 if it was given
-// back or is not there.
+// Cell returns the cell of a position of a sequence in a group, or -1 if the cell
+// was given back or does not exist.
 func (c *Cache) Cell(group int, seq llm.Seq, pos int) int32 {
 	s, err := c.seq(seq)
 	if err != nil || pos < 0 || pos >= s.len {
@@ -409,8 +411,8 @@ func (c *Cache) Cell(group int, seq llm.Seq, pos int) int32 {
 	return cellOf(s.tables[group], pos)
 }
 
-// ExactCell is the cell of the exact form of a position in a group; -1 if it
-// has none.
+// ExactCell returns the cell of the exact form of a position in a group, or -1 if
+// it has none.
 func (c *Cache) ExactCell(group int, seq llm.Seq, pos int) int32 {
 	s, err := c.seq(seq)
 	if err != nil || pos < 0 || pos >= s.len || !c.exact[group].on() {
@@ -419,8 +421,8 @@ func (c *Cache) ExactCell(group int, seq llm.Seq, pos int) int32 {
 	return cellOf(s.exact[group], pos)
 }
 
-// PinnedCell is the cell of a position among the pinned rows of a sequence; -1
-// if it is not pinned.
+// PinnedCell returns the cell of a position among the pinned rows of a sequence, or
+// -1 if the position is not pinned.
 func (c *Cache) PinnedCell(group int, seq llm.Seq, pos int) int32 {
 	n := c.layout.Groups[group].Exact.Pinned
 	if s, err := c.seq(seq); err != nil || pos < 0 || pos >= min(s.len, n) {

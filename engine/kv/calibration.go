@@ -14,19 +14,19 @@ import (
 	"godwit/engine/dtype"
 )
 
-// ErrCalibration is the class of errors about a calibration that cannot be used
-// because it is damaged or of another model.
+// ErrCalibration is the class of errors about a calibration that cannot be used,
+// because it is damaged or belongs to another model.
 var ErrCalibration = errors.New("kv: calibration refused")
 
-// Calibration is what was measured once on a model: the statistics of its key
-// channels, and the sensitivity of each cache.
+// Calibration is measured once per model: the statistics of its key channels, and
+// the sensitivity of each cache.
 type Calibration struct {
-	Model  string // identity of the model file, hexadecimal
-	Tokens int    // number of tokens of the measurement
+	Model  string // identity of the model file, in hexadecimal
+	Tokens int    // number of tokens used for the measurement
 	Layers []LayerCalibration
 }
 
-// LayerCalibration is the calibration of one layer; zero where the layer has no
+// LayerCalibration is the calibration of one layer. It is zero if the layer has no
 // keys of its own, or latent ones.
 type LayerCalibration struct {
 	Keys []Moments // one per KV head
@@ -61,7 +61,7 @@ func (c *Calibration) KeepSense(of *Calibration) {
 	}
 }
 
-// Check rejects a calibration that is not of a model with these layers.
+// Check rejects a calibration that does not belong to a model with these layers.
 func (c *Calibration) Check(model string, layers []LayerInfo) error {
 	if c.Model != model {
 		return fmt.Errorf("%w: it is of another model", ErrCalibration)
@@ -107,8 +107,8 @@ const (
 	calibrationData    = 1 << 28 // largest size of all arrays in bytes
 )
 
-// calibrationHead describes the arrays that follow: for every layer and KV head
-// the arrays of its Moments, in f32.
+// calibrationHead describes the arrays after it. These are the arrays of the
+// Moments of every layer and KV head, in f32.
 type calibrationHead struct {
 	Model  string                 `json:"model"`
 	Tokens int                    `json:"tokens"`
@@ -122,8 +122,8 @@ type calibrationLayerHead struct {
 	SenseV  float64 `json:"sense_v"`
 }
 
-// Write writes a header, the arrays, and a SHA-256 of both, as ReadCalibration
-// reads them.
+// Write writes a header, the arrays, and a SHA-256 of both, in the form that
+// ReadCalibration reads.
 func (c *Calibration) Write(w io.Writer) error {
 	head := calibrationHead{Model: c.Model, Tokens: c.Tokens}
 	var data []byte
@@ -153,7 +153,8 @@ func (c *Calibration) Write(w io.Writer) error {
 	return err
 }
 
-// ReadCalibration reads the output of Write. Damage is ErrCalibration.
+// ReadCalibration reads the output of Write. If the data is damaged, it returns
+// ErrCalibration.
 func ReadCalibration(r io.Reader) (*Calibration, error) {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)

@@ -46,7 +46,8 @@ func NewChannelStats(headDim int, r Rotary) *ChannelStats {
 	}
 }
 
-// ChannelRow is the size of what [ChannelStats.Get] writes for heads of headDim values.
+// ChannelRow returns the number of values that [ChannelStats.Get] writes for heads
+// of headDim values.
 func ChannelRow(headDim int) int { return 8 * (2*3*headDim + 2) }
 
 // channelArrays are the sums of keys and of queries.
@@ -55,7 +56,8 @@ func (s *ChannelStats) channelArrays() [6][]float64 {
 	return [6][]float64{k[0], k[1], k[2], q[0], q[1], q[2]}
 }
 
-// Get writes the sums and counts, so that counting can continue elsewhere.
+// Get writes the sums and counts, so that another ChannelStats can continue
+// counting.
 func (s *ChannelStats) Get(row []byte) {
 	n := len(s.back)
 	for i, x := range s.channelArrays() {
@@ -88,8 +90,8 @@ func (s *ChannelStats) Put(row []byte, most int) error {
 	return nil
 }
 
-// AddKey adds the key of a position, as attention reads it. Keys that are not
-// finite are ignored.
+// AddKey adds the key of a position in the form that attention reads. Keys that are
+// not finite are ignored.
 func (s *ChannelStats) AddKey(pos int, k []float32) { s.count(&s.keys, pos, k) }
 
 // AddQuery adds a query of the head's group.
@@ -136,8 +138,8 @@ func (s *ChannelStats) at(pos int) []float64 {
 	return s.sincos
 }
 
-// spread replaces the sums at position 0 by the expected sums over the
-// positions of conversations that reach span.
+// spread replaces the sums at position 0 by the expected sums over the positions of
+// conversations of up to span positions.
 func (s *ChannelStats) spread(span int) {
 	for i := range s.rotary {
 		p := &s.rotary[i]
@@ -158,13 +160,13 @@ func (m *sums) spread(t angles, a, b int) {
 	m.square[a], m.square[b] = t.cos2*u+(1-t.cos2)*v-both, (1-t.cos2)*u+t.cos2*v+both
 }
 
-// angles holds averages over angles: of cosine, sine, cosine squared, and
-// cosine times sine.
+// angles holds averages over angles of cosine, sine, squared cosine, and cosine
+// times sine.
 type angles struct{ cos, sin, cos2, cross float64 }
 
-// spanHalves is the number of conversation lengths with equal weight, each half
-// of the one before, starting with all positions that can be reached: one mean
-// must serve short and long conversations (docs/gw.md).
+// spanHalves is the number of conversation lengths, which have equal weight. Each
+// length is half of the previous one, starting with the longest possible
+// conversation. One mean must serve short and long conversations (docs/gw.md).
 const spanHalves = 3
 
 // anglesOver returns the averages over the positions of these conversations.
@@ -183,7 +185,7 @@ func anglesOver(freq float64, span int) (t angles) {
 
 // anglesTo returns the averages over the angles from 0 to angle.
 func anglesTo(angle float64) angles {
-	if math.Abs(angle) < 1e-9 { // equal to the averages at 0 up to the last bit of a float32
+	if math.Abs(angle) < 1e-9 { // equal to the values at angle 0 within float32 precision
 		return angles{cos: 1, cos2: 1}
 	}
 	sin, cos := math.Sincos(angle)
@@ -193,14 +195,14 @@ func anglesTo(angle float64) angles {
 	}
 }
 
-// Gains range from 1/maxGain to maxGain around their geometric mean; a channel
-// beyond that carries nothing worth preserving.
+// Gains range from 1/maxGain to maxGain around their geometric mean. A channel
+// beyond that range carries no useful information.
 const maxGain = 256
 
-// measure fills c: the mean of the keys, and the gain at which a channel's error
-// weighs the same in every channel, √(rms of q / rms of k around its mean). Both
-// are rounded to f16. The geometric mean of the gains is 1.
-// Source: spec gw-formats.md "Definition".
+// measure fills c with the mean of the keys, and with the gain at which a channel's
+// error has the same weight in every channel, √(rms of q / rms of k around its
+// mean). Both are rounded to f16. The geometric mean of the gains is 1. Source:
+// spec gw-formats.md "Definition".
 func (s *ChannelStats) measure(c *Channels) {
 	var sum float64
 	known := 0
@@ -222,8 +224,8 @@ func (s *ChannelStats) measure(c *Channels) {
 	}
 }
 
-// channel returns the mean of a key channel and the logarithm of its gain,
-// which is NaN for a channel that carries nothing.
+// channel returns the mean of a key channel and the logarithm of its gain, which is
+// NaN for a channel without information.
 func (s *ChannelStats) channel(i int) (mean, log float64) {
 	k, q := float64(max(s.keys.n, 1)), float64(max(s.queries.n, 1))
 	mean = s.keys.sum[i] / k

@@ -17,8 +17,8 @@ const maxF16 = 0x7bff
 // group returns the number of values that are encoded together.
 func (t *Type) group() int { return max(t.Elems, t.Rotation.Size, 1) }
 
-// Padded returns the number of values that a head of headDim takes in the
-// rotated domain: headDim, padded with zeros to whole blocks.
+// Padded returns the number of values of a head in the rotated domain: headDim,
+// padded with zeros to whole blocks.
 func (t *Type) Padded(headDim int) int {
 	if t.Join != nil {
 		n := 0
@@ -46,11 +46,11 @@ func (t *Type) RowBytes(headDim int) int {
 // Segment is a part of a head's row in one simple form.
 type Segment struct {
 	Form   *Type
-	First  int // first value of the head
-	Dim    int // values of the head in it; the rest of its blocks is zeros
+	First  int // first of the head's values in the segment
+	Dim    int // number of the head's values in the segment; the rest of its blocks is zero
 	Blocks int
 	At     int // byte offset in the head's row
-	Lane   int // first value in the rotated, padded domain
+	Lane   int // first value of the segment in the rotated, padded domain
 }
 
 // Segments divides a head's row into simple forms. Most types have one.
@@ -71,9 +71,9 @@ func (t *Type) Segments(headDim int) []Segment {
 	return s
 }
 
-// Encode packs one head. dst has RowBytes(len(src)) bytes. It returns the
-// number of blocks whose scale was infinite or NaN and was stored as the
-// largest f16 or as 0. For f16 that counts values; bf16 and f32 can store them.
+// Encode packs one head. dst has RowBytes(len(src)) bytes. It returns the number of
+// blocks whose scale was infinite or NaN and was stored as the largest f16 or as 0.
+// For f16 it counts values instead. bf16 and f32 can store infinity and NaN.
 // Source: spec kv-formats.md.
 func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 	if c := at.Channels; c != nil {
@@ -154,7 +154,7 @@ func (t *Type) DecodeRotated(dst []float32, src []byte) {
 	t.decodeBlocks(dst, src)
 }
 
-// decodeBlocks reads len(dst)/Elems blocks and returns the rest of src.
+// decodeBlocks reads len(dst)/Elems blocks and returns the remaining bytes of src.
 func (t *Type) decodeBlocks(dst []float32, src []byte) []byte {
 	if t.Float {
 		decodeFloats(dst, src, t.Stored)
@@ -185,8 +185,8 @@ func f16At(block []byte, at int) float32 {
 	return dtype.F16ToF32(binary.LittleEndian.Uint16(block[at:]))
 }
 
-// putF16 stores v as f16. Infinite values become the largest finite one and NaN
-// becomes 0; the result is then 1.
+// putF16 stores v as f16. It stores infinite values as the largest finite one and
+// NaN as 0, and returns 1 in these cases.
 func putF16(block []byte, at int, v float32) (saturated int) {
 	h := dtype.F32ToF16(v)
 	if h&0x7c00 == 0x7c00 {

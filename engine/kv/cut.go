@@ -2,8 +2,9 @@ package kv
 
 import "sync"
 
-// Cut makes the forms of a type whose heads are divided into blocks of several
-// sizes: the largest that fit first, and the smallest, padded, for the rest.
+// Cut makes the forms of a type that divides heads into blocks of several sizes.
+// The largest blocks that fit come first, and the rest becomes a padded block of
+// the smallest size.
 type Cut struct {
 	blocks []*Type // simple forms, largest first
 	mu     sync.Mutex
@@ -12,7 +13,7 @@ type Cut struct {
 
 func newCut(blocks []*Type) *Cut { return &Cut{blocks: blocks, forms: map[int]*Type{}} }
 
-// form returns the form for heads of headDim values: a block itself where one
+// form returns the form for heads of headDim values. It is a single block if one
 // fits.
 func (c *Cut) form(headDim int) *Type {
 	c.mu.Lock()

@@ -6,11 +6,11 @@ import (
 	"godwit/engine/llm"
 )
 
-// What sequences may need. A sequence that is used is promised the pages and the
-// exact pages of the length that it may reach, so that it never waits for
-// somebody else's. Sequences that nobody uses hold what is left.
+// Admission. A sequence in use is guaranteed the pages and exact pages for the
+// length that it may reach, so it never waits for other sequences. Sequences that
+// are not in use only occupy what is left.
 
-// ErrExact is an ErrFull that exact pages are lacking for, though cells are there.
+// ErrExact is the ErrFull for missing exact pages when there are enough cells.
 var ErrExact = fmt.Errorf("%w of exact pages", ErrFull)
 
 // Claim is the length that a sequence in use may reach.
@@ -19,9 +19,9 @@ type Claim struct {
 	Len int
 }
 
-// Admits reports whether all claims can be met beside one of a new sequence of n
-// positions, whose first shared positions are those of a claimed one. Sequences
-// without a claim count as dropped.
+// Admits reports whether all claims can be met together with a new sequence of n
+// positions that shares its first positions with a claimed one. Sequences without a
+// claim count as dropped.
 func (c *Cache) Admits(claims []Claim, n, shared int) bool {
 	for g := range c.pools {
 		if !c.admitsCells(g, claims, n, shared) || !c.admitsExact(g, claims, n) {
@@ -31,7 +31,7 @@ func (c *Cache) Admits(claims []Claim, n, shared int) bool {
 	return true
 }
 
-// pagesOf is the number of pages of n positions.
+// pagesOf returns the number of pages for n positions.
 func pagesOf(n int) int { return (n + PageCells - 1) / PageCells }
 
 // admitsCells is Admits for the packed pages of a group.
@@ -39,10 +39,10 @@ func (c *Cache) admitsCells(g int, claims []Claim, n, shared int) bool {
 	p := &c.pools[g]
 	size := len(p.refs)
 	alone := func(n int) int { return pagesOf(n) }
-	if p.window > 0 { // what a sequence cannot see it gives back
+	if p.window > 0 { // a sequence gives back pages that it cannot see
 		alone = func(n int) int { return min(pagesOf(n), c.layout.windowPages(p.window)) }
 	}
-	apart := alone(n) // as if nothing were shared
+	apart := alone(n) // number of pages if no pages were shared
 	for _, x := range claims {
 		apart += alone(x.Len)
 	}
@@ -67,8 +67,8 @@ func (c *Cache) admitsCells(g int, claims []Claim, n, shared int) bool {
 	return need <= size
 }
 
-// admitsExact is Admits for exact pages: each sequence keeps those of its newest
-// positions, and one at a time takes as many again while it grows.
+// admitsExact is Admits for exact pages. Each sequence keeps the exact pages of its
+// newest positions. Only one sequence grows at a time, and it needs as many again.
 func (c *Cache) admitsExact(g int, claims []Claim, n int) bool {
 	p := &c.exact[g]
 	if !p.on() {
@@ -82,8 +82,8 @@ func (c *Cache) admitsExact(g int, claims []Claim, n int) bool {
 	return need <= len(p.refs) || len(claims) == 0
 }
 
-// exactRoom sees to it that group g has the exact pages to extend s by n. Points
-// give way.
+// exactRoom makes sure that group g has the exact pages to extend s by n. It drops
+// points if necessary.
 func (c *Cache) exactRoom(s *sequence, g, n int) error {
 	p := &c.exact[g]
 	if !p.on() || n == 0 {
@@ -95,7 +95,7 @@ func (c *Cache) exactRoom(s *sequence, g, n int) error {
 		case need <= len(p.free):
 			return nil
 		case c.yield():
-		case s.grown || !c.layout.Settings.Admitted: // no row of a batch reads what is left behind
+		case s.grown || !c.layout.Settings.Admitted: // no row of a batch reads the exact pages that are left behind
 			c.settleAll()
 			if need <= len(p.free) {
 				return nil
@@ -111,7 +111,7 @@ func (c *Cache) noExact(p *exactPool, need int) error {
 	return fmt.Errorf("%w: %d wanted, %d of %d free", ErrExact, need, len(p.free), len(p.refs))
 }
 
-// exactNeed is how many exact pages a group has to give for n more positions.
+// exactNeed returns how many exact pages a group needs for n more positions.
 func (c *Cache) exactNeed(s *sequence, g, n int) (need int) {
 	p := &c.exact[g]
 	if s.shared(&c.pools[g], g) && s.exact[g][len(s.tables[g])-1] >= 0 {
@@ -126,8 +126,8 @@ func (c *Cache) exactNeed(s *sequence, g, n int) (need int) {
 	return need
 }
 
-// exactFree sees to it that group g has need exact pages, of which points give up
-// theirs. No batch is being made.
+// exactFree makes sure that group g has need free exact pages, and drops points for
+// that. It must not be called while a batch is being built.
 func (c *Cache) exactFree(g, need int) error {
 	p := &c.exact[g]
 	for len(p.free) < need && c.yield() {
@@ -138,8 +138,9 @@ func (c *Cache) exactFree(g, need int) error {
 	return nil
 }
 
-// Prompted is the position to which the prompt of a sequence can be read again,
-// or will be: the last page border in front of its end. 0: it was given up.
+// Prompted returns the position from which the prompt of a sequence can be
+// continued again: the last page border before the prompt's end. It returns 0 if
+// that position was given up.
 func (c *Cache) Prompted(seq llm.Seq) int {
 	if s, err := c.seq(seq); err == nil && c.hasExact() {
 		return s.keep
@@ -147,8 +148,8 @@ func (c *Cache) Prompted(seq llm.Seq) int {
 	return 0
 }
 
-// GiveUp gives up the end of a sequence's prompt as a position to continue at, with
-// its exact pages.
+// GiveUp gives up the end of a sequence's prompt as a position to continue from,
+// together with its exact pages.
 func (c *Cache) GiveUp(seq llm.Seq) {
 	if s, err := c.seq(seq); err == nil {
 		c.keepTo(s, 0)

@@ -31,7 +31,7 @@ func (t *Type) encodeNorm(dst []byte, x []float32, at At) (saturated int) {
 
 // encodeRMS is the rule of tbq forms that rotate first: 512 wide and double
 // transform. The scale is the root mean square of the block, or of the whole
-// rotation where it is joint; a residual form has one block or a joint scale.
+// rotation if the scale is joint. A residual form has one block or a joint scale.
 func (t *Type) encodeRMS(dst []byte, x []float32) int {
 	clear(dst)
 	t.Rotation.forward(x)
@@ -62,8 +62,8 @@ func (t *Type) encodeRMS(dst []byte, x []float32) int {
 	return bits.OnesCount(mask)
 }
 
-// times multiplies x by c. The conversion keeps a later addition from fusing
-// with the product, here and wherever a product is converted.
+// times multiplies x by c. The conversion prevents a later addition from being
+// fused with the product. The same holds for all converted products.
 func times(x []float32, c float32) {
 	for i := range x {
 		x[i] = float32(x[i] * c)
@@ -111,9 +111,9 @@ func (r *Residual) put(block []byte, e []float32, g float32) int {
 	return putF16(block, r.At, g)
 }
 
-// encode writes the polar copy of the key x at position at.Pos; n is its
-// length. Trigonometry is in float64, rounded to binary32 where the format's
-// arithmetic is binary32. Source: spec kv-formats.md section 7.
+// encode writes the polar copy of the key x at position at.Pos. n is the key's
+// length. Trigonometry is in float64. Results are rounded to float32 where the
+// format's arithmetic uses float32. Source: spec kv-formats.md section 7.
 func (p *Polar) encode(block []byte, x []float32, n float32, at At) {
 	half := len(x) / 2
 	base := float64(at.RopeBase)

@@ -6,21 +6,21 @@ import (
 	"godwit/engine/llm"
 )
 
-// The exact form of pages: every sequence has a second table, with the exact
-// page of each of its pages or -1. It keeps those of the newest positions and
-// those before the end of its prompt; a chunk that runs through a page from
-// its beginning gives it one of the passing ones for that batch alone.
+// The exact form of pages. Every sequence has a second table with the exact page of
+// each of its pages, or -1. It keeps the exact pages of the newest positions and of
+// the positions before the end of its prompt. If a chunk covers a page from its
+// beginning, the page gets a passing exact page for that batch only.
 
-// exactPool is the exact pages of one group.
+// exactPool is the set of exact pages of one group.
 type exactPool struct {
 	window         Window
-	refs           []int32 // sequences that hold the page; nil: no exact window
-	free           []int32 // a stack
-	passing        int     // pages beyond those, for one batch
-	packedByPage   bool    // pages are packed from them
+	refs           []int32 // number of sequences that hold each page; nil without an exact window
+	free           []int32 // free pages, used as a stack
+	passing        int     // number of pages after those, for one batch
+	packedByPage   bool    // pages are packed from their exact form
 	selfCalibrated bool    // conversations calibrate their own keys
-	steps          int     // in which a page is packed
-	packed         []int32 // steps done, by packed page
+	steps          int     // number of steps in which a page is packed
+	packed         []int32 // finished steps, by packed page
 }
 
 func newExactPool(g *Group) exactPool {
@@ -45,7 +45,7 @@ func (p *exactPool) release(page int32) {
 	}
 }
 
-// drop takes the exact form of page i of a sequence away.
+// drop removes the exact form of page i of a sequence.
 func (s *sequence) drop(p *exactPool, g, i int) {
 	if i < len(s.exact[g]) && s.exact[g][i] >= 0 {
 		p.release(s.exact[g][i])
@@ -53,8 +53,8 @@ func (s *sequence) drop(p *exactPool, g, i int) {
 	}
 }
 
-// settle gives the exact pages back that neither a row from the last page
-// border on, nor a point, nor the end of the prompt needs.
+// settle gives back the exact pages that no row from the last page border on, no
+// point and no end of a prompt needs.
 func (c *Cache) settle(s *sequence) {
 	for g := range c.exact {
 		p := &c.exact[g]
@@ -78,8 +78,8 @@ func (c *Cache) keepTo(s *sequence, pos int) {
 	c.unneeded(s, old)
 }
 
-// newBatch settles all sequences at the first Extend after a Fill: what the
-// rows of the last batch left behind is read no more.
+// newBatch settles all sequences at the first Extend after a Fill, because the
+// pages that the last batch left behind are not read any more.
 func (c *Cache) newBatch() {
 	if c.filled {
 		c.filled = false
@@ -96,8 +96,8 @@ func (c *Cache) settleAll() {
 	}
 }
 
-// takeExact takes a page from the pool, which exactRoom or exactFree has found
-// there.
+// takeExact takes a page from the pool. exactRoom or exactFree has made sure that
+// there is one.
 func (c *Cache) takeExact(g int) int32 {
 	p := &c.exact[g]
 	n := len(p.free) - 1
@@ -110,7 +110,7 @@ func (c *Cache) takeExact(g int) int32 {
 	return page
 }
 
-// grow gives the pages that s has got exact pages where they are needed.
+// grow adds exact pages to the new pages of s that need one.
 func (c *Cache) grow(s *sequence) {
 	for g := range c.exact {
 		p := &c.exact[g]
@@ -129,8 +129,8 @@ func (c *Cache) grow(s *sequence) {
 	}
 }
 
-// copyExact gives s, whose page i was shared and is now page, its own exact
-// form of the first n cells.
+// copyExact gives s its own exact form of the first n cells of page i, which was
+// shared and is now page.
 func (c *Cache) copyExact(s *sequence, g, i int, page int32, n int) error {
 	p := &c.exact[g]
 	if !p.on() || s.exact[g][i] < 0 {
@@ -146,8 +146,8 @@ func (c *Cache) copyExact(s *sequence, g, i int, page int32, n int) error {
 	return nil
 }
 
-// rewrite says that cells of the last page of s will change, which makes what
-// is packed of it void.
+// rewrite marks the packed form of the last page of s as invalid, because its cells
+// will change.
 func (c *Cache) rewrite(s *sequence) {
 	if s.len%PageCells == 0 {
 		return
@@ -159,8 +159,8 @@ func (c *Cache) rewrite(s *sequence) {
 	}
 }
 
-// forkExact gives d, a fork of s at pos, its share of the exact pages and a
-// copy of the pinned rows.
+// forkExact gives d, a fork of s at pos, its exact pages and a copy of the pinned
+// rows.
 func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 	d.keep = min(s.keep, pos/PageCells*PageCells)
 	d.moved = s.moved && pos > 0
@@ -198,7 +198,7 @@ func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 	return nil
 }
 
-// cutExact drops the exact pages from page keep on; pos positions are left.
+// cutExact drops the exact pages from page keep on, leaving pos positions.
 func (c *Cache) cutExact(s *sequence, keep, pos int) {
 	for g := range c.exact {
 		p := &c.exact[g]
@@ -210,7 +210,7 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 		}
 		s.exact[g] = s.exact[g][:min(keep, len(s.exact[g]))]
 	}
-	for g := range c.exact { // before points go: what they kept may be what the new end needs
+	for g := range c.exact { // this comes before points are dropped, because the new end may need pages that the points kept
 		s.low[g] = min(s.low[g], c.exact[g].window.firstExact(pos))
 	}
 	for n := len(s.points); n > 0 && s.points[n-1].pos > pos; n = len(s.points) {
@@ -222,10 +222,10 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 	s.moved = s.moved && pos > 0
 }
 
-// Keep says where the prompt of a sequence ends, or will end: the exact form
-// of the newest positions before the last page border in front of pos is kept
-// until another Keep, so that a sequence cut there is read on as before. The
-// end of the prompt before, and of what has been read so far, become points.
+// Keep sets the end of a sequence's prompt. The exact form of the newest positions
+// before the last page border before pos is kept until the next Keep, so that a
+// sequence cut there continues as before. The previous end of the prompt and the
+// end of the text computed so far become points.
 func (c *Cache) Keep(seq llm.Seq, pos int) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -241,8 +241,8 @@ func (c *Cache) Keep(seq llm.Seq, pos int) error {
 	return nil
 }
 
-// Fill writes the page tables of the batch's spans, and what is packed. The
-// tables are the cache's own: they hold until its next change.
+// Fill writes the page tables of the batch's spans and the list of pages to pack.
+// The tables belong to the cache and are valid until its next change.
 func (c *Cache) Fill(b *llm.Batch) {
 	b.Tables = fit3(b.Tables, len(c.pools))
 	b.Exact = fit3(b.Exact, len(c.pools))
@@ -268,7 +268,7 @@ func (c *Cache) Fill(b *llm.Batch) {
 	}
 }
 
-// fit3 is n empty lists, with the memory of dst.
+// fit3 returns n empty lists that reuse the memory of dst.
 func fit3(dst [][][]int32, n int) [][][]int32 {
 	for len(dst) < n {
 		dst = append(dst, nil)
@@ -280,8 +280,8 @@ func fit3(dst [][][]int32, n int) [][][]int32 {
 	return dst
 }
 
-// view is the exact table of a span: the sequence's own, with a passing page
-// wherever the span runs through a page from its beginning.
+// view returns the exact table of a span: the sequence's own table, with a passing
+// page for each page that the span covers from its beginning.
 func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
 	p := &c.exact[g]
 	table := s.exact[g]
@@ -300,9 +300,9 @@ func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
 	return table
 }
 
-// packs adds the full pages of a span that are not packed yet. Packing is
-// spread over the steps until the first row reads the page packed. Spans of forks
-// share pages: one is packed Now if any of them needs that.
+// packs adds the full pages of a span that are not packed yet. The work is spread
+// over the steps before a row first reads the page in packed form. Forks share
+// pages. A shared page is packed at once if any of the forks needs that.
 func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []llm.Pack {
 	if !p.packedByPage {
 		return dst
@@ -313,10 +313,10 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 		}
 		after := sp.Len - (i+1)*PageCells
 		if p.selfCalibrated && sp.Len < SelfRows {
-			continue // not known yet how its keys lie
+			continue // the calibration is not complete yet
 		}
 		from, to := int(p.packed[table[i]]), min(after, p.steps)
-		if after >= p.window.Newest-1 { // the last run in which it is exact
+		if after >= p.window.Newest-1 { // the last run in which the page is exact
 			to = p.steps
 		}
 		now := after >= p.window.Newest || after < sp.Rows
@@ -333,8 +333,8 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 	return dst
 }
 
-// unpacked is the number of pages at the end of a sequence that are not packed yet,
-// or not in all layers.
+// unpacked returns the number of pages at the end of a sequence that are not packed
+// yet in all layers.
 func (c *Cache) unpacked(s *sequence, g int) int {
 	p := &c.exact[g]
 	for i, page := range s.exact[g] {

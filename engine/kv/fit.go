@@ -2,7 +2,7 @@ package kv
 
 import "log/slog"
 
-// fit replaces c by a form that supports heads of dim, by the rules in the
+// fit replaces c by a form that supports heads of dim values, by the rules in the
 // literals. Source: spec kv-formats.md sections 6 and 8.
 func fit(c *choice, dim int, s Side) {
 	for {
@@ -44,8 +44,8 @@ func fit(c *choice, dim int, s Side) {
 	}
 }
 
-// noSaving returns the plain type in which a head of dim values takes about the same
-// memory as padded in t, or less; nil if t saves memory.
+// noSaving returns the plain type that stores a head of dim values in no more
+// memory than t with padding, or nil if t saves memory.
 func noSaving(t *Type, dim int) *Type {
 	const about = 0.95
 	row := float64(t.RowBytes(dim))

@@ -50,9 +50,9 @@ func (t *Type) holds(headDim int) bool {
 	return t.Heads.Pad || headDim%t.Elems == 0
 }
 
-// Hold returns the encoding with which t itself, without mapping or policy,
-// stores a head of headDim values as K; kv encode and kv decode use it. A head
-// that does not fit is ErrHead.
+// Hold returns the encoding with which t itself, without mapping or policy, stores
+// a head of headDim values as K. kv encode and kv decode use it. If a head does not
+// fit, it returns ErrHead.
 func (t *Type) Hold(headDim int) (*Type, error) {
 	if !t.holds(headDim) {
 		return nil, fmt.Errorf("%w: %s %s, asked for %d", ErrHead, t.Name, t.sizes(), headDim)
@@ -74,8 +74,7 @@ func (t *Type) Bits(headDim int, s Side) float64 {
 	return 8 * float64(form.RowBytes(headDim)) / float64(headDim)
 }
 
-// Nominal is the head size for which types are described where no model gives
-// its own.
+// Nominal is the head size that descriptions of types use if no model sets one.
 const Nominal = 128
 
 // NominalBits returns the bits per value at that head size, on the side for

@@ -5,14 +5,13 @@ import (
 	"math"
 )
 
-// InnerQ equalises the channels of keys before they are rotated, from the keys
-// alone: channel c is multiplied by (mean rms / rms of c)^Strength, and the
-// query divided by it. It is measured until every KV head has seen Groups
-// groups of 128 values. The zero value is off. Source: spec kv-policies.md
-// section 6.
+// InnerQ equalises the channels of keys before their rotation, using only the keys.
+// Channel c is multiplied by (mean rms / rms of c)^Strength, and the query is
+// divided by it. It is measured until every KV head has seen Groups groups of 128
+// values. The zero value is off. Source: spec kv-policies.md section 6.
 type InnerQ struct {
 	Groups   int
-	Strength float64 // above 0 and at most 1; any other value counts as 0.5
+	Strength float64 // exponent, above 0 and at most 1; any other value counts as 0.5
 }
 
 // Limits of InnerQ.
@@ -31,9 +30,9 @@ func (q InnerQ) check() error {
 	return nil
 }
 
-// Tokens returns the number of keys that every KV head must see.
+// Tokens returns the number of keys that InnerQ needs for every KV head.
 func (q InnerQ) Tokens(layers []LayerInfo) int {
-	least := 0 // values of the smallest head
+	least := 0 // number of values in the smallest head
 	for i := range layers {
 		if in := &layers[i]; in.owns() && (least == 0 || in.HeadDimK < least) {
 			least = in.HeadDimK
@@ -56,8 +55,8 @@ func (t *Type) equalises() bool {
 	return !t.Float && t.Rotation.Size > 0 && !t.Normalised
 }
 
-// Equalise returns the table of InnerQ from the statistics; ok is false if the
-// channels are already equal.
+// Equalise computes the table of InnerQ from the statistics. ok is false if the
+// channels are equal already.
 func (s *ChannelStats) Equalise(q InnerQ) (c Channels, ok bool) {
 	if !(q.Strength > 0 && q.Strength <= 1) {
 		q.Strength = 0.5
@@ -82,8 +81,8 @@ func (s *ChannelStats) Equalise(q InnerQ) (c Channels, ok bool) {
 	return c, most >= equalNear || least <= 1/equalNear
 }
 
-// equalise gives the keys of a layer their table, or says why they need none.
-// Before the tables exist it says that they will come.
+// equalise sets the table for the keys of a layer, or returns why they need none.
+// Before the tables exist, it records that they will follow.
 func (r *resolver) equalise(y *LayerLayout) {
 	if r.set.InnerQ.Groups == 0 || y.MLA || !y.K.Active.equalises() {
 		return

@@ -15,9 +15,9 @@ type LayerInfo struct {
 	Layer              int
 	Cached             bool // false if the layer keeps no K and V (recurrent, convolution)
 	Heads, KVHeads     int
-	HeadDimK, HeadDimV int     // from the weights; for MLA the latent row and its view
-	Window             int     // positions a row sees, including its own; 0 for all
-	Share              int     // the layer whose cache it reads; -1 for its own
+	HeadDimK, HeadDimV int     // from the weights; for MLA, the sizes of the latent row and of its view
+	Window             int     // number of positions that a row sees, including its own; 0 for all
+	Share              int     // index of the layer whose cache this one reads; -1 for its own
 	MLA                bool    // V is the first HeadDimV values of K
 	Bidirectional      bool    // rows see later rows too
 	RopeBase           float32 // RoPE base; 0 for none
@@ -32,8 +32,8 @@ type Signals struct {
 	Embd, Heads                                        int
 }
 
-// Layout is what every layer stores and how. The memory plan, the API, the
-// panel, the log and the session header all print this value.
+// Layout describes what every layer stores and how. The memory plan, the API, the
+// panel, the log and the session header all print it.
 type Layout struct {
 	Layers   []LayerLayout
 	Groups   []Group
@@ -41,16 +41,16 @@ type Layout struct {
 	Want     Want
 	Settings Settings
 	Policy   int // the active layer policy, 0 to 7
-	// Passing is the memory of exact pages that a chunk begins and leaves
-	// behind, by side: the largest of any layer, shared by all.
+	// Passing is the memory for exact pages that exist for one batch only, by side.
+	// All layers share it, so it has the size of the largest.
 	Passing [2]int64
 }
 
-// Group is the layers with the same window and exact window; they share page
+// Group is a set of layers with the same window and exact window. They share page
 // tables and pools.
 type Group struct {
 	Window         int    // 0 for all positions
-	Exact          Window // range that is also kept exact
+	Exact          Window // range that is also kept in exact form
 	Layers         []int  // indices in Layout.Layers of the layers with cells of their own
 	Pages          int    // pages in the pool
 	ExactPages     int    // exact pages in the pool
@@ -68,7 +68,7 @@ type LayerLayout struct {
 	K, V           SideLayout
 	Heads, KVHeads int
 	Window         int    // positions a row sees; 0 for all
-	Exact          Window // range that is also kept exact
+	Exact          Window // range that is also kept in exact form
 	Group          int    // index in Layout.Groups; -1 without K and V
 	Share          int    // index of the layer whose cells it reads; -1 for its own
 	Lends          bool   // other layers read its cells
@@ -180,13 +180,13 @@ func (l *Layout) pages(g *Group, cells int) int {
 	return min(all, max(l.Settings.Seqs, 1)*l.windowPages(g.Window))
 }
 
-// windowPages is what one ubatch of a sequence can see of a window group, from the
-// page border before it.
+// windowPages returns the number of pages of a window group that one ubatch of a
+// sequence can see, counted from the page border before it.
 func (l *Layout) windowPages(window int) int {
 	return (window+l.Settings.ubatch()+PageCells-1)/PageCells + 2
 }
 
-// Bytes returns the memory of all cells, both tiers; the largest int64 on
+// Bytes returns the memory of all cells in all tiers, or the largest int64 on
 // overflow.
 func (l *Layout) Bytes() int64 {
 	n := addSat(l.Passing[K], l.Passing[V])
@@ -274,13 +274,14 @@ func (l *Layout) LargestContext(budget int64) int {
 }
 
 // Largest returns the largest number of cells, a multiple of PageCells, for which
-// bytes, which never falls, stays within the budget; 0 if not even one page fits.
+// bytes stays within the budget. bytes must not decrease with the number of cells.
+// It returns 0 if not even one page fits.
 func Largest(bytes func(cells int) int64, budget int64) int {
 	return PageCells * sort.Search(maxCells/PageCells, func(p int) bool { return bytes((p+1)*PageCells) > budget })
 }
 
-// Slice returns the layout with the cells and states of layers from to to-1
-// only. Layers and groups keep their numbers.
+// Slice returns the layout with only the cells and states of layers from to to-1.
+// Layers and groups keep their numbers.
 func (l *Layout) Slice(from, to int) Layout {
 	p := *l
 	p.Layers, p.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)

@@ -2,9 +2,10 @@ package kv
 
 import "math"
 
-// Moments is the calibration of one layer and KV head: statistics of its keys
-// and queries at position 0, from which those over any positions follow.
-// Products are of the two columns of a RoPE pair, at the index of the first.
+// Moments is the calibration of one layer and KV head. It holds statistics of keys
+// and queries at position 0, from which the statistics at any positions can be
+// computed. Products of the two columns of a RoPE pair are at the index of the
+// first column.
 type Moments struct {
 	Mean, Var, Cross  []float32 // moments of the keys; squares and products are around the mean
 	Query, QueryCross []float32 // squares and products of the queries

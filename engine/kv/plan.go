@@ -10,8 +10,8 @@ type Plan struct {
 	Layers   []PlanLayer `json:"layers"`
 	Bytes    int64       `json:"bytes"`
 	BytesF16 int64       `json:"bytes_f16"`
-	// PassingBytes is the part of Bytes for exact pages that a chunk leaves
-	// behind; all layers share them.
+	// PassingBytes is the part of Bytes for exact pages that exist for one batch
+	// only. All layers share them.
 	PassingBytes int64 `json:"passing_bytes"`
 	// ExactAlone is the size of the exact tier of all layers with one sequence.
 	ExactAlone int64    `json:"exact_alone"`
@@ -22,7 +22,7 @@ type Plan struct {
 	Trained int `json:"trained"`
 }
 
-// PlanWanted is the request.
+// PlanWanted is the requested types.
 type PlanWanted struct {
 	K string `json:"k"`
 	V string `json:"v"`
@@ -57,19 +57,19 @@ type PlanSide struct {
 	Exact      string `json:"exact"` // form of exact pages; empty for none
 	ExactBytes int64  `json:"exact_bytes"`
 
-	// Saturated counts blocks that were written with an infinite or NaN scale,
-	// which is stored as the largest f16 or as 0.
+	// Saturated counts blocks whose scale was infinite or NaN and was stored as the
+	// largest f16 or as 0.
 	Saturated int64 `json:"saturated"`
 
 	// Channels says how the channels of the keys are normalised: "calibrated",
 	// "self-calibrated", "innerq", or empty.
 	Channels string `json:"channels"`
-	// Sensitivity is the divergence from f16, in nats, with this cache alone at
-	// the fewest bits; 0 if not measured.
+	// Sensitivity is the divergence from f16, in nats, if only this cache uses the
+	// fewest bits; 0 if not measured.
 	Sensitivity float64 `json:"sensitivity"`
 }
 
-// SparseV counts V rows whose weight was tested, and skipped ones.
+// SparseV counts V rows whose weight was tested, and the rows that were skipped.
 type SparseV struct {
 	Considered int64 `json:"considered"`
 	Skipped    int64 `json:"skipped"`

@@ -14,8 +14,8 @@ type policy struct {
 	k, v    bool // policies applied to K and V when the policy was set
 }
 
-// raiseK is the automatic rule for many query heads per KV head: K becomes q8_0
-// if it is turbo and of V's type. Source: spec kv-policies.md section 3.
+// raiseK is the automatic rule for many query heads per KV head: K becomes q8_0 if
+// it is a turbo type and the same type as V. Source: spec kv-policies.md section 3.
 func (r *resolver) raiseK() {
 	t := r.want.K
 	if r.set.AutoAsymmetric == Off || !t.Rules.Asymmetric || t != r.want.V {
@@ -77,7 +77,8 @@ func (r *resolver) event(level slog.Level, text string) {
 	r.out.Events = append(r.out.Events, Event{Level: level, Text: text})
 }
 
-// idle says why a mode has no effect; empty if it has one, and for mode 0.
+// idle returns why a mode has no effect, or "" for mode 0 and for modes that have
+// one.
 func (p *policy) idle() string {
 	switch m := p.mode; {
 	case m == 0:
@@ -115,7 +116,7 @@ func (p *policy) describe() string {
 	return fmt.Sprintf("boundary V: first 2 and last 2 of %d %s V=q8_0, others V=turbo2", p.n, p.unit())
 }
 
-// apply changes the choices of one layer; ordinal counts caches.
+// apply changes the choices of one layer. ordinal is the index among the caches.
 func (p *policy) apply(k, v *choice, in *LayerInfo, ordinal int) {
 	i := ordinal
 	if p.byLayer {
@@ -151,8 +152,8 @@ func (p *policy) value(v *choice, edge bool, t *Type) {
 	p.set(v, t)
 }
 
-// set replaces the type of c. A mode that a person set is that person's choice;
-// the automatic mode changes it.
+// set replaces the type of c. A mode set by the user counts as the user's choice,
+// and the automatic mode as a change.
 func (p *policy) set(c *choice, t *Type) {
 	if c.t == t {
 		return

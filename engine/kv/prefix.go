@@ -8,34 +8,34 @@ import (
 	"godwit/engine/llm"
 )
 
-// A sequence in pieces that other sequences with the same beginning can take
-// over, in this process or a later one: whole pages, by group, in their packed
-// form, and points, which are what a row at one position reads besides.
+// Pieces of a sequence, which other sequences with the same beginning can adopt, in
+// this process or a later one. There are two kinds of pieces. Pages are whole pages
+// of a group in packed form. Points are what a row at one position reads in
+// addition to pages.
 //
-// A point holds the exact rows that a row there reads, the rows behind the last
-// whole page, the calibration that the conversation took of itself, and the
-// recurrent states. Models that need none of this continue at every page border
-// and have no points.
+// A point holds the exact rows that a row there reads, the rows after the last
+// whole page, the conversation's self-calibration, and the recurrent states. Models
+// that need none of this can continue at every page border and have no points.
 //
-// The bytes of a piece follow from the text up to the end of its page, except
-// where a conversation calibrates itself: that takes more than the first page, so
-// texts that part in the second page have other bytes in the first. There the
-// first page is part of the points.
+// The bytes of a piece depend only on the text up to the end of its page, except if
+// conversations calibrate themselves. The calibration reads more than the first
+// page, so texts that differ only from the second page on have different bytes in
+// the first page. In this case the first page is part of the points.
 
 // Kept describes a stored prefix of a text.
 type Kept interface {
-	Pages() int               // whole pages, from the first
-	Has(page, group int) bool // a page has the rows of a group
+	Pages() int               // number of whole pages, counted from the first
+	Has(page, group int) bool // reports whether the rows of a page are stored for a group
 	Points() []int            // positions of points, ascending
 }
 
-// HasPoints reports whether a sequence is continued at points only.
+// HasPoints reports whether a sequence can be continued only at points.
 func (c *Cache) HasPoints() bool { return c.states.on() || c.hasExact() }
 
-// firstPiece is the first page of a group that is a piece by itself.
+// firstPiece returns the first page of a group that is a piece by itself.
 func (c *Cache) firstPiece(g int) int {
 	if c.exact[g].selfCalibrated {
-		return (SelfRows - 1) / PageCells // its end is behind the calibration
+		return (SelfRows - 1) / PageCells // the calibration ends after this page
 	}
 	return 0
 }
@@ -43,13 +43,13 @@ func (c *Cache) firstPiece(g int) int {
 // IsPiece reports whether a page of a group is a piece by itself.
 func (c *Cache) IsPiece(g, page int) bool { return page >= c.firstPiece(g) }
 
-// needed is the pieces of a group that are read by rows from pos on, in a sequence
-// that has a point there: those of the pages from from to to-1.
+// needed returns the pieces of a group that rows from pos on read in a sequence
+// with a point there: those of pages from to to-1.
 func (c *Cache) needed(g, pos int) (from, to int) {
 	return max(visible(pos, c.pools[g].window), c.firstPiece(g)), c.tail(g, pos)
 }
 
-// tail is the first page whose rows a point at pos holds.
+// tail returns the first page whose rows are part of a point at pos.
 func (c *Cache) tail(g, pos int) int {
 	whole := pos / PageCells
 	if p := &c.exact[g]; p.packedByPage {
@@ -58,10 +58,10 @@ func (c *Cache) tail(g, pos int) int {
 	return whole
 }
 
-// Longest returns the largest position up to most at which a sequence can be
-// continued from k; 0 without one.
+// Longest returns the largest position up to most from which k can be continued, or
+// 0.
 func (c *Cache) Longest(k Kept, most int) int {
-	run := make([]int, len(c.pools)) // pages from the first that have the group
+	run := make([]int, len(c.pools)) // number of first pages that have the group
 	for g := range c.pools {
 		run[g] = c.firstPiece(g)
 		for c.pools[g].window == 0 && run[g] < k.Pages() && k.Has(run[g], g) {
@@ -104,9 +104,10 @@ func (c *Cache) Longest(k Kept, most int) int {
 	return 0
 }
 
-// Continues returns the positions of a sequence of which PointData has a point:
-// the last page borders in its prompt and in itself, its checkpoints, and where
-// other prompts have left it. It is empty for models without points.
+// Continues returns the positions of a sequence for which PointData returns a
+// point: the last page borders of its prompt and of the whole sequence, its
+// checkpoints, and the positions where other prompts differed from it. It is empty
+// for models without points.
 func (c *Cache) Continues(seq llm.Seq) (list []int) {
 	s, err := c.seq(seq)
 	if err != nil || !c.HasPoints() {
@@ -126,13 +127,13 @@ func (c *Cache) Continues(seq llm.Seq) (list []int) {
 	return slices.DeleteFunc(slices.Compact(list), func(pos int) bool { return !c.continues(s, pos) })
 }
 
-// continues reports whether a point can be taken at pos.
+// continues reports whether a point can be made at pos.
 func (c *Cache) continues(s *sequence, pos int) bool {
 	return pos > 0 && pos <= s.len && (c.states.on() || pos%PageCells == 0) && c.readable(s, pos) && (!c.states.on() || s.marked(pos))
 }
 
-// Identity covers everything in the layout and the model that decides what the bytes of a
-// sequence mean.
+// Identity hashes everything in the layout and the model that determines what the
+// bytes of a sequence mean.
 func (c *Cache) Identity() ([]byte, error) {
 	h := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
 	tempers, span, own := make([]Temper, len(c.layout.Layers)), 0, 0
@@ -142,18 +143,18 @@ func (c *Cache) Identity() ([]byte, error) {
 	for i := range c.layout.Layers {
 		tempers[i] = c.layout.Layers[i].Temper
 		if c.layout.Layers[i].K.SelfCalibrated {
-			span = c.layout.Settings.Span // what a conversation measures depends on how far it can reach
+			span = c.layout.Settings.Span // the calibration of a conversation depends on the span
 		}
 	}
 	return json.Marshal(struct {
 		Header  *sessionHeader
 		Tempers []Temper
 		Span    int
-		Own     int `json:",omitempty"` // first pages that are part of points
+		Own     int `json:",omitempty"` // number of first pages that are part of points
 	}{h, tempers, span, own})
 }
 
-// Windowed lists the groups that give pages back.
+// Windowed lists the groups that give back pages.
 func (c *Cache) Windowed() (list []int) {
 	for g := range c.pools {
 		if c.pools[g].window > 0 {
@@ -163,11 +164,11 @@ func (c *Cache) Windowed() (list []int) {
 	return list
 }
 
-// Needed is the pages of a group, from from to to-1, that a sequence which
-// continues at pos reads beside the point there.
+// Needed returns which pages of a group, from from to to-1, a sequence that
+// continues at pos reads in addition to the point there.
 func (c *Cache) Needed(group, pos int) (from, to int) { return c.needed(group, pos) }
 
-// pageRow is called for each row of a piece. The size is that of buf.
+// pageRow is called for each row of a piece. len(buf) is the row's size.
 type pageRow func(size, layer int, side Side, tier Tier, cell int32) error
 
 // eachOwner calls f for both sides of every layer with cells in a group.
@@ -182,8 +183,8 @@ func (c *Cache) eachOwner(g int, f func(i int, s Side, x *SideLayout) error) err
 	return nil
 }
 
-// walkPage visits the rows of a page: the packed ones, and in the first page the
-// pinned positions.
+// walkPage visits the rows of a page: the packed rows, and for the first page also
+// the pinned ones.
 func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 	return c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
 		for pos := page * PageCells; pos < (page+1)*PageCells && x.RowBytes > 0; pos++ {
@@ -198,9 +199,10 @@ func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 	})
 }
 
-// walkPinned visits the pinned rows of one side among the first n positions. They are
-// part of the first page. Where a point does not need that, in groups with a
-// window and near the beginning, or it is not a piece, they are part of the point.
+// walkPinned visits the pinned rows of one side among the first n positions. They
+// are part of the first page. They are part of the point instead if the point can
+// exist without the first page (in groups with a window, or near the beginning), or
+// if the first page is not a piece.
 func (c *Cache) walkPinned(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row pageRow) error {
 	if x.PinnedRow == 0 {
 		return nil
@@ -275,15 +277,15 @@ func writes(data *[]byte, rows Rows) pageRow {
 	}
 }
 
-// PageBytes is the size of a page's piece of a group.
+// PageBytes returns the size of a page's piece of a group.
 func (c *Cache) PageBytes(g, page int) (n int) {
 	_ = c.walkPage(0, g, page, func(size, _ int, _ Side, _ Tier, _ int32) error { n += size; return nil })
 	return n
 }
 
-// PageData returns a whole page of a sequence in a group; nil where it is not a piece,
-// or its rows are not there, not packed yet, or not those of a prompt read from its
-// beginning.
+// PageData returns a whole page of a sequence in a group. It returns nil if the
+// page is not a piece, or if its rows are missing, not packed yet, or not those of
+// a prompt read from its beginning.
 func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -302,7 +304,8 @@ func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
 	return data, nil
 }
 
-// PointData returns the point at a position that Continues lists; nil for others.
+// PointData returns the point at a position from Continues, and nil for other
+// positions.
 func (c *Cache) PointData(seq llm.Seq, pos int, rows Rows) ([]byte, error) {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -335,9 +338,9 @@ func (c *Cache) PointData(seq llm.Seq, pos int, rows Rows) ([]byte, error) {
 	return data, nil
 }
 
-// Adopt makes a sequence, which is emptied first, of the pages and the point of
-// a text up to pos, which Longest has returned. page returns the pieces. On an
-// error, of which ErrFull says that the cells are not there, the sequence is empty.
+// Adopt empties a sequence and fills it with the pages and the point of a text up
+// to pos, a result of Longest. page returns the pieces. After an error the sequence
+// is empty. ErrFull reports that there are not enough cells.
 func (c *Cache) Adopt(seq llm.Seq, pos int, page func(page, group int) ([]byte, error), point []byte, rows Rows) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -405,7 +408,7 @@ func (c *Cache) adopt(seq llm.Seq, s *sequence, pos int, page func(page, group i
 	return nil
 }
 
-// seat gives an empty sequence of pos positions the pages that rows from there on
+// seat gives an empty sequence of pos positions the pages that rows from pos on
 // read.
 func (c *Cache) seat(seq llm.Seq, s *sequence, pos int) error {
 	c.settleAll()
@@ -432,7 +435,7 @@ func (c *Cache) seat(seq llm.Seq, s *sequence, pos int) error {
 	return nil
 }
 
-// seatExact gives it the exact pages of a group that a row at pos reads.
+// seatExact gives a sequence the exact pages of a group that a row at pos reads.
 func (c *Cache) seatExact(s *sequence, g, pos int) error {
 	p := &c.exact[g]
 	if !p.on() {

@@ -10,8 +10,8 @@ import (
 var ErrPreset = errors.New("kv: unknown preset")
 
 // Preset is a named pair of cache types. Each side lists types in order of
-// preference: the first one that needs no padding and no replacement on any
-// layer of the model is used.
+// preference. The first one that needs neither padding nor replacement in any layer
+// of the model is used.
 type Preset struct {
 	Name   string
 	Note   string
@@ -90,8 +90,8 @@ func (t *Type) suits(layers []LayerInfo, s Side) bool {
 	return true
 }
 
-// PresetWant returns the pair of types of a named preset for a model. An
-// unknown name is ErrPreset.
+// PresetWant returns the pair of types of a named preset for a model. For an
+// unknown name it returns ErrPreset.
 func PresetWant(name string, layers []LayerInfo) (Want, error) {
 	var names []string
 	for i := range presets {

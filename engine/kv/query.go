@@ -1,8 +1,8 @@
 package kv
 
-// RotateQuery prepares a query head for keys of this type. dst, and res where
-// the type has a Residual, have Padded(len(q)) values. The score of a row is
-// then Σ over blocks of scale·Σ dst·level (+ min·Σ dst) + residual scale·Σ ±res.
+// RotateQuery prepares a query head for keys of this type. dst has Padded(len(q))
+// values, and so has res if the type has a Residual. The score of a row is then Σ
+// over blocks of scale·Σ dst·level (+ min·Σ dst) + residual scale·Σ ±res.
 func (t *Type) RotateQuery(dst, res, q []float32) {
 	if t.Join != nil {
 		for _, p := range t.Join {
@@ -37,8 +37,9 @@ func (t *Type) RotateQuery(dst, res, q []float32) {
 	}
 }
 
-// UnrotateOutput inverts the rotation of a finished sum of weighted V rows. acc
-// has Padded(headDim) values and is overwritten; the first len(dst) go to dst.
+// UnrotateOutput inverts the rotation of the finished sum of weighted V rows. acc
+// has Padded(headDim) values and is overwritten. Its first len(dst) values go to
+// dst.
 func (t *Type) UnrotateOutput(dst, acc []float32) {
 	if t.Join != nil {
 		for _, p := range t.Join {
@@ -69,7 +70,7 @@ func (t *Type) HasResidual() bool {
 	return t.Residual != nil && t.Residual.Factor != 0
 }
 
-// Score returns the dot product of a prepared query with one packed key: the
+// Score returns the dot product of a prepared query and one packed key. It is the
 // plain reference for kernels.
 func (t *Type) Score(q, res []float32, row []byte) float32 {
 	var s float32

@@ -14,7 +14,7 @@ var ErrUnknown = errors.New("kv: unknown cache type")
 // registry holds every named type in the order of registration; init fills it.
 var registry []*Type
 
-// register adds types at init. A duplicate name or alias is a broken literal.
+// register adds types at init. It panics on a duplicate name or alias.
 func register(types ...*Type) {
 	for _, t := range types {
 		for _, name := range append([]string{t.Name}, t.Aliases...) {
@@ -35,7 +35,7 @@ func find(name string) *Type {
 	return nil
 }
 
-// named is find for names inside the module, which always exist.
+// named is find for names in this module, which always exist.
 func named(name string) *Type {
 	t := find(name)
 	if t == nil {
@@ -44,8 +44,7 @@ func named(name string) *Type {
 	return t
 }
 
-// Types returns the cache types that are offered, by group and then by size,
-// the largest first.
+// Types returns the offered cache types, by group and then by size, largest first.
 func Types() []*Type {
 	groups := []string{Safe, Balanced, Small, Experimental}
 	var types []*Type
@@ -85,8 +84,8 @@ func Names() []string {
 	return names
 }
 
-// Parse returns the cache type of that name or alias, in any case. An unknown
-// name is ErrUnknown and lists the accepted ones.
+// Parse returns the cache type with a name or alias, in any case. For an unknown
+// name it returns ErrUnknown with a list of the accepted names.
 func Parse(name string) (*Type, error) {
 	key := strings.ToLower(strings.TrimSpace(name))
 	if why, ok := removed[key]; ok {
@@ -102,9 +101,9 @@ func Parse(name string) (*Type, error) {
 	return t, nil
 }
 
-// ParseForm returns the named encoding itself, without mapping or policy, for
-// kv encode and kv decode. Shorthands, which are resolved by head size, are
-// ErrUnknown with a list of their forms.
+// ParseForm returns a named encoding, without mapping or policy, for kv encode and
+// kv decode. For shorthands, which are resolved by head size, it returns ErrUnknown
+// with a list of their forms.
 func ParseForm(name string) (*Type, error) {
 	key := strings.ToLower(strings.TrimSpace(name))
 	if why, ok := removed[key]; ok {
@@ -124,7 +123,7 @@ func ParseForm(name string) (*Type, error) {
 	return t, nil
 }
 
-// forms lists the names for which a shorthand may stand.
+// forms lists the names that a shorthand may stand for.
 func (t *Type) forms() []string {
 	var names []string
 	for _, pair := range t.Heads.By {

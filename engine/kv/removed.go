@@ -1,7 +1,7 @@
 package kv
 
-// removed are names of formats that their authors withdrew or that are not
-// cache types, with the text to show.
+// removed maps names of formats that their authors withdrew, or that are not cache
+// types, to the text to show.
 var removed = map[string]string{
 	"tbqx3":  "removed by its author, use amx3",
 	"tq3_1s": "a weight format, not a cache type; tq3_0 is the cache type",

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// ErrStrict is the class of errors of Settings.Strict: a choice would change.
+// ErrStrict is the class of errors that Settings.Strict causes because a choice
+// would change.
 var ErrStrict = errors.New("kv: strict")
 
 // Limits that keep hostile models from causing huge allocations.
@@ -36,7 +37,7 @@ type resolver struct {
 	out     Layout
 }
 
-// choice is a type between the request and what is stored.
+// choice is a type in transition from the request to what is stored.
 type choice struct {
 	t       *Type
 	reason  string
@@ -44,7 +45,7 @@ type choice struct {
 	level   slog.Level
 }
 
-// because adds a reason, and the lowest level of the log line.
+// because adds a reason and sets the minimum level of the log line.
 func (c *choice) because(level slog.Level, format string, args ...any) {
 	if c.reason != "" {
 		c.reason += "; "
@@ -59,10 +60,10 @@ func (c *choice) replace(t *Type, format string, args ...any) {
 	c.because(slog.LevelWarn, format, args...)
 }
 
-// Resolve decides what every layer stores: types by the spec's rules in the
-// spec's order, bytes, page pools. It is pure: the same arguments give the same
-// layout. Layers come in model order. Source: spec kv-policies.md;
-// kv-formats.md section 8.
+// Resolve decides what every layer stores: types by the spec's rules in the spec's
+// order, bytes, and page pools. It is pure, so the same arguments give the same
+// layout. Layers come in model order. Source: spec kv-policies.md; kv-formats.md
+// section 8.
 func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if want.K == nil {
 		want.K = F16
@@ -131,8 +132,8 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 // owns reports whether the layer has a cache of its own.
 func (in *LayerInfo) owns() bool { return in.Cached && in.Share < 0 }
 
-// check sets head sizes by the cascade, treats a window beyond any context as
-// none, and rejects impossible values.
+// check sets head sizes by the cascade, ignores a window larger than any context,
+// and rejects impossible values.
 func (r *resolver) check(i int) error {
 	in := &r.layers[i]
 	if !in.Cached {
@@ -306,7 +307,7 @@ func sideLayout(want *Type, c *choice, dim, heads int, s Side) SideLayout {
 	return y
 }
 
-// viewLayout is a V that is the first dim values of K.
+// viewLayout is the layout of a V that consists of the first dim values of K.
 func viewLayout(want *Type, k *SideLayout, dim int) SideLayout {
 	y := SideLayout{Wanted: want, Active: k.Active, HeadDim: dim, HeadBytes: k.HeadBytes, View: true}
 	y.Reason = fmt.Sprintf("the first %d values of K, no cells of its own", dim)

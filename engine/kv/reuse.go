@@ -8,32 +8,33 @@ import (
 
 // Which prefixes of a sequence can be continued.
 //
-// The position of a row decides in which form it reads each page: exact for
-// the pages of the newest positions, packed for those before. A sequence that
-// has grown past a page drops its exact form, so a row that follows a cut could
-// only read the packed one, and the answer would differ from that of a prompt
-// read from its beginning. The rule is therefore: a sequence can be cut to a
-// position only if a row there finds every page in the form in which a cold
-// prompt reads it. Cache.readable is the only place that decides it; Truncate,
-// Fork, Reach and the saved sequences follow it.
+// The position of a row decides in which form it reads each page: exact for the
+// pages of the newest positions, packed for earlier ones. When a sequence grows
+// beyond a page, it drops the page's exact form. A row that follows a cut could
+// then only read the packed form, and the answer would differ from that of a prompt
+// read from its beginning. The rule is therefore that a sequence can be cut to a
+// position only if a row there finds every page in the form in which a prompt read
+// from its beginning would read it. Only Cache.readable decides this. Truncate,
+// Fork, Reach and the saved sequences use it.
 //
-// Points are positions for which the exact pages are kept. One, the end of the
-// newest prompt, is guaranteed. The others use exact pages that are free and are
-// dropped when those are needed: the end of each chunk that was read, the ends of
-// earlier prompts and answers, and the positions where another prompt differed from
-// the text.
+// Points are positions for which the exact pages are kept. The end of the newest
+// prompt is guaranteed. Other points use free exact pages and are dropped when
+// those are needed elsewhere. They are the end of each chunk, the ends of earlier
+// prompts and answers, and the positions where another prompt differed from the
+// text.
 
-// maxPoints is the most points of one sequence, in memory and in a saved one.
+// maxPoints is the maximum number of points of one sequence, in memory and in a
+// saved one.
 const maxPoints = 32
 
-// sparePoints is how many points a cache has room for when every sequence is
-// in use and reads a chunk.
+// sparePoints is the number of points for which a cache has room when every
+// sequence is in use and reads a chunk.
 const sparePoints = 4
 
 // point is a position to which a sequence can be cut.
 type point struct {
 	pos    int
-	parted bool // another prompt differs from here on
+	parted bool // another prompt differs from the text after this position
 }
 
 // needs reports whether a row at pos reads the exact form of page i.
@@ -55,13 +56,13 @@ func (s *sequence) keeps(w Window, i int) bool {
 	return false
 }
 
-// readable reports whether a row of s at pos, and all behind it, find what they
-// read as in a prompt read from its beginning. pos is inside the sequence.
+// readable reports whether a row of s at pos, and all later rows, read the same as
+// in a prompt read from its beginning. pos is inside the sequence.
 func (c *Cache) readable(s *sequence, pos int) bool {
 	for g := range c.pools {
 		p := &c.exact[g]
 		if p.selfCalibrated && pos > 0 && pos < SelfRows {
-			return false // what a conversation measures on its first rows cannot be taken back
+			return false // the calibration measured on the first rows cannot be undone
 		}
 		if !c.held(s, g, pos) {
 			return false
@@ -81,15 +82,15 @@ func (c *Cache) readable(s *sequence, pos int) bool {
 	return true
 }
 
-// held reports whether group g still has what a row at the last page border
-// before pos sees.
+// held reports whether group g still has the pages that a row at the last page
+// border before pos sees.
 func (c *Cache) held(s *sequence, g, pos int) bool {
 	return s.first[g] == 0 || max(pos/PageCells*PageCells-c.pools[g].window+1, 0) >= s.first[g]*PageCells
 }
 
-// reach is the largest position at most pos that s can be cut to, and in
-// models with recurrent state the checkpoint there. Page borders are tried
-// below pos.
+// reach returns the largest position up to pos to which s can be cut. In models
+// with recurrent state, it also returns the checkpoint there. Below pos, only page
+// borders are tried.
 func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
 	if pos >= s.len {
 		return s.len, nil
@@ -108,7 +109,7 @@ func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
 	return pos, nil
 }
 
-// Reach is the position that Truncate and Fork would reach for pos.
+// Reach returns the position that Truncate and Fork would reach for pos.
 func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -119,9 +120,9 @@ func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	return to
 }
 
-// Draftable is how many positions a sequence can be extended by so that all except
-// the first can be taken back with Truncate at once. They stay in front of the next
-// page border: a row there changes the form in which earlier pages are read.
+// Draftable returns by how many positions a sequence can be extended so that
+// Truncate can undo all except the first. The positions do not reach the next page
+// border, because a row there changes the form in which earlier pages are read.
 func (c *Cache) Draftable(seq llm.Seq) int {
 	s, err := c.seq(seq)
 	if err != nil || c.states.on() || s.moved && c.hasExact() {
@@ -133,9 +134,9 @@ func (c *Cache) Draftable(seq llm.Seq) int {
 	return max(PageCells-1-s.len%PageCells, 1)
 }
 
-// ReuseFrom is the length of the shortest prefix of a sequence, in whole pages
-// or up to a checkpoint, that can be read on. It is the whole length where
-// only that can.
+// ReuseFrom returns the length of the shortest prefix of a sequence that can be
+// continued, in whole pages or up to a checkpoint. It returns the whole length if
+// no shorter prefix can be continued.
 func (c *Cache) ReuseFrom(seq llm.Seq) int {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -158,11 +159,11 @@ func (c *Cache) ReuseFrom(seq llm.Seq) int {
 	return s.len
 }
 
-// Point asks to keep a position of a sequence, which may not be read yet, as
-// one that Truncate and Fork can reach: the last page border up to pos, or in
-// models with recurrent state pos itself. It holds until the exact pages are
-// needed elsewhere; parted points are given up last. Without exact pages every
-// position is reached anyway, and nothing is kept.
+// Point asks to keep a position of a sequence as one that Truncate and Fork can
+// reach. The position may still be ahead. It becomes the last page border up to
+// pos, or pos itself in models with recurrent state. It is kept until the exact
+// pages are needed elsewhere, and parted points are dropped last. Without exact
+// pages, every position can be reached anyway and nothing is kept.
 func (c *Cache) Point(seq llm.Seq, pos int, parted bool) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -208,7 +209,7 @@ func (s *sequence) marked(pos int) bool {
 	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.pos == pos })
 }
 
-// unpoint gives up a point of s and the exact pages that only it needs.
+// unpoint drops a point of s and the exact pages that only this point needs.
 func (c *Cache) unpoint(s *sequence, k int) {
 	pos := s.points[k].pos
 	s.points = slices.Delete(s.points, k, k+1)
@@ -231,9 +232,10 @@ func (c *Cache) unneeded(s *sequence, pos int) {
 	}
 }
 
-// cheapest is the point whose loss costs the least: the one nearest to its
-// predecessor in proportion to its distance from the end, so that points thin
-// out towards the beginning. A parted point goes only where all others are gone.
+// cheapest returns the point whose loss costs least. It is the point nearest to its
+// predecessor in proportion to its distance from the end, so that points become
+// sparser towards the beginning. A parted point is chosen only if all others are
+// gone.
 func (s *sequence) cheapest() int {
 	best, least, before := 0, 0.0, 0
 	for k, q := range s.points {
@@ -249,8 +251,8 @@ func (s *sequence) cheapest() int {
 	return best
 }
 
-// yield gives up a point of the sequence that has most of them, of the longest
-// unused among equals. It reports false if no such slot exists.
+// yield drops a point of the sequence with the most points. Among equals it picks
+// the least recently used sequence. It returns false if no sequence has points.
 func (c *Cache) yield() bool {
 	var most *sequence
 	for i := range c.seqs {
@@ -266,7 +268,7 @@ func (c *Cache) yield() bool {
 	return true
 }
 
-// unpointAt gives up the point at pos, if there is one.
+// unpointAt drops the point at pos, if there is one.
 func (c *Cache) unpointAt(s *sequence, pos int) {
 	for k := range s.points {
 		if s.points[k].pos == pos {
@@ -276,7 +278,7 @@ func (c *Cache) unpointAt(s *sequence, pos int) {
 	}
 }
 
-// lapse gives up the points of s that cannot be reached any more.
+// lapse drops the points of s that cannot be reached any more.
 func (c *Cache) lapse(s *sequence) {
 	for k := len(s.points) - 1; k >= 0; k-- {
 		if pos := s.points[k].pos; pos <= s.len && (!c.readable(s, pos) || c.states.on() && !s.marked(pos)) {
@@ -285,16 +287,17 @@ func (c *Cache) lapse(s *sequence) {
 	}
 }
 
-// Moved says that the rows of a sequence were moved and encoded anew: their
-// exact form may come from the packed one, so it is not cut back any more.
+// Moved records that the rows of a sequence were moved and encoded again. Their
+// exact form may come from the packed one, so the sequence cannot be cut back any
+// more.
 func (c *Cache) Moved(seq llm.Seq) {
 	if s, err := c.seq(seq); err == nil {
 		s.moved = true
 	}
 }
 
-// spare is the exact pages for points that a group has beyond those that its
-// sequences need in the worst case, at most one for 32 of its pages.
+// spare returns the number of exact pages for points that a group has beyond the
+// worst-case need of its sequences, at most one for 32 of its pages.
 func (l *Layout) spare(g *Group) int {
 	newest, prompt := g.Exact.held()
 	others := (max(l.Settings.Seqs, 1) - 1) * (newest + prompt)

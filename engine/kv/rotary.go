@@ -1,10 +1,10 @@
 package kv
 
-// Rotary describes the RoPE of a layer's keys. Without parts, keys do not
+// Rotary describes the RoPE of a layer's keys. If it has no parts, keys do not
 // depend on their position.
 type Rotary struct {
 	Parts  []RotaryPart
-	Opaque bool // keys depend on the position in another way too
+	Opaque bool // keys also depend on the position in another way
 }
 
 // RotaryPart is a range of columns of each head: pair j is rotated by the angle
@@ -12,7 +12,7 @@ type Rotary struct {
 type RotaryPart struct {
 	First    int // first column
 	Freqs    []float32
-	Adjacent bool // pairs (2j, 2j+1) rather than (j, j+n/2)
+	Adjacent bool // pairs are (2j, 2j+1) instead of (j, j+n/2)
 }
 
 // Pair returns the columns of pair j.

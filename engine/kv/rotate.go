@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// maxRotation is the largest Rotation.Size, and so the largest scratch of an
-// encoder.
+// maxRotation is the largest Rotation.Size. It determines the size of an encoder's
+// scratch memory.
 const maxRotation = 1024
 
-// wht is the unnormalised in-place Walsh-Hadamard butterfly, len(x) a power of
-// two. The stride ascends: the order decides the last bits.
+// wht is the unnormalised in-place Walsh-Hadamard butterfly. len(x) is a power of
+// two. The stride ascends, because the order affects the last bits.
 func wht(x []float32) {
 	for stride := 1; stride < len(x); stride *= 2 {
 		for i := 0; i < len(x); i += 2 * stride {
@@ -34,7 +34,7 @@ func mul(x, signs []float32) {
 	}
 }
 
-// scale multiplies x by c; a c of 0 stands for 1.
+// scale multiplies x by c. A c of 0 means 1.
 func scale(x []float32, c float32) {
 	if c == 0 || c == 1 {
 		return
@@ -72,7 +72,7 @@ func (r *Rotation) inverse(x []float32) {
 	mul(x, r.Pre)
 }
 
-// signs expands a mask: element j is -1 when bit j mod 8 of byte j div 8 is set.
+// signs expands a mask. Element j is -1 if bit j mod 8 of byte j div 8 is set.
 func signs(mask string) []float32 {
 	b, err := hex.DecodeString(mask)
 	if err != nil {

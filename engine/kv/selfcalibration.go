@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// SelfCalibration is a conversation's calibration of its own keys, in one layer and KV
-// head, for models without a calibration. It is measured on the first positions
-// while every row still reads them in exact form, and completes before the
-// first page is packed. It depends on those positions only.
+// SelfCalibration is a conversation's calibration of its own keys in one layer and
+// KV head, for models without a calibration. It is measured on the first positions,
+// while every row still reads them in exact form, and it is complete before the
+// first page is packed. It depends only on those positions.
 //
-// The statistics over all positions that the conversation can reach follow from
-// it, as for a model's calibration. Source: spec gw-formats.md "Definition",
+// The statistics over all positions that the conversation can reach are computed
+// from it, as from a model's calibration. Source: spec gw-formats.md "Definition",
 // calibration record.
 type SelfCalibration struct {
 	ChannelStats
@@ -21,14 +21,14 @@ type SelfCalibration struct {
 }
 
 const (
-	// SelfRows is the number of positions from which a conversation calibrates
-	// itself: those whose rows read no packed page.
+	// SelfRows is the number of first positions that a conversation's calibration
+	// uses. Their rows read no packed page.
 	SelfRows = 2*PageCells - 1
-	// selfSkip is the number of first positions to ignore, since their keys are
+	// selfSkip is the number of first positions to ignore, because their keys are
 	// unlike all others.
 	selfSkip = 4
-	// selfNewest is the exact window that delays the first packed page for long
-	// enough.
+	// selfNewest is the smallest exact window with which the first page is packed
+	// late enough.
 	selfNewest = PageCells
 )
 
@@ -71,13 +71,13 @@ func (o *SelfCalibration) Add(pos int, k, q []float32) {
 	}
 }
 
-// settle computes the channels from the measurement.
+// settle computes the channels from the measured statistics.
 func (o *SelfCalibration) settle() {
 	o.measure(&o.channels)
 	o.known = true
 }
 
-// Channels returns the calibration; nil while it is being measured.
+// Channels returns the calibration, or nil while it is being measured.
 func (o *SelfCalibration) Channels() *Channels {
 	if !o.known {
 		return nil
@@ -85,7 +85,7 @@ func (o *SelfCalibration) Channels() *Channels {
 	return &o.channels
 }
 
-// Copy copies from.
+// Copy sets c to a copy of from.
 func (o *SelfCalibration) Copy(from *SelfCalibration) {
 	o.known, o.keys.n, o.queries.n = from.known, from.keys.n, from.queries.n
 	to := o.channelArrays()
@@ -96,10 +96,10 @@ func (o *SelfCalibration) Copy(from *SelfCalibration) {
 	copy(o.channels.Gain, from.channels.Gain)
 }
 
-// selfKnown marks, in the count of keys of a row, a calibration that is complete.
+// selfKnown marks a complete calibration, in the key count of a row.
 const selfKnown = 1 << 63
 
-// Get writes the measurement as a row, which says whether it is complete.
+// Get writes the statistics as a row, which also records whether they are complete.
 func (o *SelfCalibration) Get(row []byte) {
 	o.ChannelStats.Get(row)
 	if o.known {
@@ -108,7 +108,8 @@ func (o *SelfCalibration) Get(row []byte) {
 	}
 }
 
-// Put is the inverse of Get. A row that no keys can produce is an error.
+// Put is the inverse of Get. It returns an error for a row that no keys can
+// produce.
 func (o *SelfCalibration) Put(row []byte) error {
 	counts := row[8*6*len(o.back):]
 	keys := binary.LittleEndian.Uint64(counts)
@@ -124,8 +125,9 @@ func (o *SelfCalibration) Put(row []byte) error {
 	return nil
 }
 
-// self reports whether keys of a layer that need a calibration can take one
-// from each conversation: the first page must wait for it in exact form.
+// self reports whether keys of a layer that need a calibration can be calibrated by
+// each conversation. For this, the first page must stay in exact form for long
+// enough.
 func (r *resolver) self(in *LayerInfo) bool {
 	n := r.set.ExactWindow
 	return r.set.SelfCalibrate && !in.Rotary.Opaque && !in.Bidirectional && (n == nil || *n >= selfNewest) && (in.Window == 0 || in.Window >= selfNewest)

@@ -10,25 +10,25 @@ import (
 	"slices"
 )
 
-// ErrSession is the class of errors about a saved sequence that this cache
-// cannot take: another model or layout, or damage.
+// ErrSession is the class of errors about a saved sequence that this cache cannot
+// load, because it is damaged or was saved with another model or layout.
 var ErrSession = errors.New("kv: saved sequence refused")
 
 const (
 	sessionMagic   = "gwkv\r\n\x1a\n"
 	sessionVersion = 3
-	sessionOldest  = 2 // the same without points
+	sessionOldest  = 2 // the same format without points
 )
 
-// sessionHeader says what the rows of a saved sequence are. Types are named,
-// never numbered: numbers mean different formats in different programs.
+// sessionHeader describes the rows of a saved sequence. Types are identified by
+// name, because their numbers differ between programs.
 type sessionHeader struct {
 	Model  string         `json:"model"`            // identity of the model file
 	Page   int            `json:"page"`             // PageCells
-	Len    int            `json:"len"`              // positions of the sequence
-	Keep   int            `json:"keep"`             // where its prompt ends, a page border
-	Marks  []int          `json:"marks"`            // positions of the checkpoints of the recurrent state, ascending
-	Points []int          `json:"points,omitempty"` // positions before the end to which it can be cut thanks to exact pages, ascending
+	Len    int            `json:"len"`              // number of positions of the sequence
+	Keep   int            `json:"keep"`             // end of its prompt, a page border
+	Marks  []int          `json:"marks"`            // positions of the recurrent state's checkpoints, ascending
+	Points []int          `json:"points,omitempty"` // positions before the end to which exact pages allow a cut, ascending
 	Policy int            `json:"policy"`
 	Groups []sessionGroup `json:"groups"`
 	Layers []sessionLayer `json:"layers"`
@@ -36,17 +36,17 @@ type sessionHeader struct {
 
 type sessionGroup struct {
 	Window   int   `json:"window"`
-	Newest   int   `json:"newest"` // exact window
-	Pinned   int   `json:"sinks"`  // pinned rows
-	From     int   `json:"from"`   // first position whose row is there
-	Exact    []int `json:"exact"`  // pages whose exact rows are there, ascending
-	Unpacked int   `json:"late"`   // last exact pages, whose packed rows do not exist in types packed by page
+	Newest   int   `json:"newest"` // size of the exact window
+	Pinned   int   `json:"sinks"`  // number of pinned rows
+	From     int   `json:"from"`   // first position with a row
+	Exact    []int `json:"exact"`  // pages with exact rows, ascending
+	Unpacked int   `json:"late"`   // number of last exact pages without packed rows, in types packed by page
 }
 
 type sessionLayer struct {
 	Layer int         `json:"layer"`
-	Group int         `json:"group"` // -1: no rows
-	Share int         `json:"share"` // index of the layer whose rows it reads; -1: its own
+	Group int         `json:"group"` // -1 if the layer has no rows
+	Share int         `json:"share"` // index of the layer whose rows this layer reads; -1 for its own
 	Heads int         `json:"kv_heads"`
 	K     sessionSide `json:"k"`
 	V     sessionSide `json:"v"`
@@ -58,18 +58,18 @@ type sessionSide struct {
 	Form    string `json:"form"` // identity of codes, levels and rotation
 	HeadDim int    `json:"head_dim"`
 	Padded  int    `json:"padded"`
-	Row     int    `json:"row"` // bytes of a token, read back from the memory
+	Row     int    `json:"row"` // bytes per token, read back from the memory
 
-	ExactForm  string `json:"exact_form"` // form of exact pages; empty: none
+	ExactForm  string `json:"exact_form"` // form of exact pages; empty for none
 	ExactRow   int    `json:"exact_row"`
 	PinnedForm string `json:"sink_form"`
 	PinnedRow  int    `json:"sink_row"`
-	// Channels names the calibration of the keys; empty without one.
+	// Channels identifies the calibration of the keys. It is empty if there is
+	// none.
 	Channels string `json:"channels,omitempty"`
 }
 
-// packed is the number of positions of n whose rows are packed in types that
-// are packed by page.
+// packed returns how many of n positions have packed rows, in types packed by page.
 func (h *sessionGroup) packed(n int) int {
 	if h.Unpacked == 0 {
 		return n
@@ -77,7 +77,7 @@ func (h *sessionGroup) packed(n int) int {
 	return ((n-1)/PageCells + 1 - h.Unpacked) * PageCells
 }
 
-// exact is the number of positions of n whose exact rows are there.
+// exact returns how many of n positions have exact rows.
 func (h *sessionGroup) exact(n int) (rows int) {
 	for _, i := range h.Exact {
 		rows += min(PageCells, n-i*PageCells)
@@ -85,8 +85,9 @@ func (h *sessionGroup) exact(n int) (rows int) {
 	return rows
 }
 
-// header describes what is saved of a sequence: all that a row at its end and
-// one at the end of its prompt read, and the points that need no more.
+// header describes what is saved of a sequence: everything that a row at its end
+// and a row at the end of its prompt read, and the points that need no further
+// data.
 func (c *Cache) header(s *sequence) *sessionHeader {
 	l := c.layout
 	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: s.len, Keep: s.keep, Policy: l.Policy, Marks: []int{}}
@@ -122,8 +123,8 @@ func (c *Cache) header(s *sequence) *sessionHeader {
 	return h
 }
 
-// savedFrom is the first page of a group that is saved: the first that a row at
-// the end of the prompt can see, if it is still held.
+// savedFrom returns the first page of a group that is saved. It is the first page
+// that a row at the end of the prompt can see, if the sequence still holds it.
 func (c *Cache) savedFrom(s *sequence, g int) int {
 	w, n := c.pools[g].window, s.len
 	if s.keep > 0 {
@@ -132,7 +133,7 @@ func (c *Cache) savedFrom(s *sequence, g int) int {
 	return max(s.first[g], visible(n, w))
 }
 
-// savedWith reports whether a sequence saved under h can be cut to pos.
+// savedWith reports whether a sequence saved with header h can be cut to pos.
 func (c *Cache) savedWith(s *sequence, h *sessionHeader, pos int) bool {
 	if !c.readable(s, pos) || c.states.on() && !slices.Contains(h.Marks, pos) {
 		return false
@@ -165,7 +166,7 @@ func (s *SideLayout) session() sessionSide {
 	return y
 }
 
-// measure refuses a memory whose rows have other sizes than the layout says.
+// measure rejects a memory whose row sizes differ from the layout's.
 func (c *Cache) measure(rows Rows) error {
 	for i := range c.layout.Layers {
 		y := &c.layout.Layers[i]
@@ -183,8 +184,8 @@ func (c *Cache) measure(rows Rows) error {
 	return nil
 }
 
-// differs says in words the first thing in which a saved header does not fit
-// this cache's own; empty if it fits.
+// differs describes the first difference between a saved header and this cache's
+// own header. It returns "" if they match.
 func (h *sessionHeader) differs(own *sessionHeader) string {
 	switch {
 	case h.Model != own.Model:
@@ -242,8 +243,8 @@ func (s *sessionSide) differs(own *sessionSide) string {
 	return "another rotation or code book under the same name"
 }
 
-// identity is a digest of everything that decides what the bytes of a form
-// mean: offsets, packing, levels and rotation.
+// identity is a hash of everything that determines what the bytes of a form mean:
+// offsets, packing, levels and rotation.
 func (t *Type) identity() string {
 	sum := sha256.New()
 	t.digest(func(v ...any) {
@@ -280,7 +281,8 @@ func (t *Type) digest(add func(v ...any)) {
 	}
 }
 
-// floatBits is x with its length in front, so that neighbours cannot run together.
+// floatBits returns x with its length in front, so that adjacent lists stay
+// distinct in the hash.
 func floatBits(x []float32) []uint64 {
 	out := make([]uint64, 1, 1+len(x))
 	out[0] = uint64(len(x))

@@ -15,16 +15,17 @@ import (
 	"godwit/engine/llm"
 )
 
-// visit is called for each row, in the order of the file; buf has its size.
+// visit is called for each row in the order of the file. len(buf) is the row's
+// size.
 type visit func(buf []byte, layer int, side Side, tier Tier, cell int32) error
 
 // visitState is called for each recurrent state.
 type visitState func(buf []byte, layer int, slot int32) error
 
-// walk visits everything that is saved of a sequence: by layer the packed, the
-// exact and the pinned rows of K, each in position order, and its own
-// calibration, then the same of V, and the recurrent states in slots: the live
-// one and the checkpoints.
+// walk visits all saved rows of a sequence. By layer, it visits the packed, the
+// exact and the pinned rows of K, each in position order, the self-calibration of
+// K, and then the same of V. Finally it visits the recurrent states in slots: the
+// live one and the checkpoints.
 func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visit, state visitState) error {
 	var buf []byte
 	sized := func(n int) []byte {
@@ -92,8 +93,8 @@ func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, 
 	return nil
 }
 
-// saved is the size of the rows, and of so many states a layer, of a sequence
-// of n positions in a file.
+// saved returns the size in a file of the rows of a sequence of n positions and of
+// the given number of states per layer.
 func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 	var size int64
 	add := func(row, count int) {
@@ -124,8 +125,8 @@ func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 	return size
 }
 
-// stateRows is rows as the memory of recurrent states, which it has to be in
-// models that have any.
+// stateRows returns rows as a StateRows. In models with recurrent states, rows must
+// be one.
 func (c *Cache) stateRows(rows Rows) (StateRows, error) {
 	s, ok := rows.(StateRows)
 	if !ok && c.states.on() {
@@ -134,10 +135,9 @@ func (c *Cache) stateRows(rows Rows) (StateRows, error) {
 	return s, nil
 }
 
-// Save writes a sequence: a header that says what the rows are, the rows of
-// every layer in the format's own bytes, the recurrent state, and a SHA-256 of
-// all of it. It streams: it holds one row at a time. In models with recurrent
-// state rows has to be a StateRows too.
+// Save writes a sequence: a header, the rows of every layer in the format's own bytes,
+// the recurrent state, and a SHA-256 of everything. It holds one row in memory at a
+// time. In models with recurrent state, rows must also be a StateRows.
 func (c *Cache) Save(w io.Writer, seq llm.Seq, rows Rows) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -184,10 +184,9 @@ func (c *Cache) Save(w io.Writer, seq llm.Seq, rows Rows) error {
 	return nil
 }
 
-// Load fills a sequence, which is emptied first, from what Save wrote, and
-// reads no further. What does not fit this cache, or is damaged, is ErrSession
-// with the reason; ErrFull says that the cells are not there. After an error
-// the sequence is empty.
+// Load empties a sequence and fills it from the output of Save. It reads no further.
+// Data that is damaged or does not fit this cache gives ErrSession, and a lack of
+// cells ErrFull. After an error the sequence is empty.
 func (c *Cache) Load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if _, err := c.seq(seq); err != nil {
 		return err
@@ -218,7 +217,7 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	in := io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
 	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, tier Tier, cell int32) error {
 		if err := readFull(in, buf); err != nil || cell < 0 {
-			return err // no room for a row that only an earlier position reads
+			return err // there is no room for a row that only an earlier position reads
 		}
 		return rows.WriteRow(layer, side, tier, cell, buf)
 	}, func(buf []byte, layer int, slot int32) error {
@@ -233,9 +232,9 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	return checkSum(r, sum)
 }
 
-// Verify reads what Save wrote to its end, as Load does, and changes nothing.
-// It returns the number of positions. Whatever Load would refuse as damaged or
-// made for another cache is ErrSession here too.
+// Verify reads the output of Save to its end as Load does, but changes nothing. It
+// returns the number of positions. If Load would reject the data as damaged or as
+// made for another cache, Verify returns ErrSession as well.
 func (c *Cache) Verify(r io.Reader, rows Rows) (int, error) {
 	sum := sha256.New()
 	h, err := c.accepted(io.TeeReader(r, sum), rows)
@@ -255,7 +254,7 @@ func (c *Cache) Verify(r io.Reader, rows Rows) (int, error) {
 	return h.Len, nil
 }
 
-// checkSum reads the checksum of what went before it.
+// checkSum reads the checksum and compares it with that of the data before it.
 func checkSum(r io.Reader, sum hash.Hash) error {
 	var trailer [sha256.Size]byte
 	if err := readFull(r, trailer[:]); err != nil {
@@ -267,7 +266,7 @@ func checkSum(r io.Reader, sum hash.Hash) error {
 	return nil
 }
 
-// readFull fills buf; an early end is ErrSession.
+// readFull fills buf. If the data ends early, it returns ErrSession.
 func readFull(r io.Reader, buf []byte) error {
 	if n, err := io.ReadFull(r, buf); err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: it ends early, %d of %d bytes", ErrSession, n, len(buf))
@@ -277,7 +276,7 @@ func readFull(r io.Reader, buf []byte) error {
 	return nil
 }
 
-// readHeader reads up to the first row; a header is at most most bytes.
+// readHeader reads up to the first row. The header must have at most most bytes.
 func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	var start [len(sessionMagic) + 8]byte
 	if err := readFull(r, start[:]); err != nil {
@@ -323,7 +322,7 @@ func (c *Cache) accepted(r io.Reader, rows Rows) (*sessionHeader, error) {
 	}
 	most := 4*len(text) + 1<<10 + 12*(maxSaved+maxPoints)
 	for g := range c.exact {
-		most += 12 * len(c.exact[g].refs) // numbers of pages
+		most += 12 * len(c.exact[g].refs) // page numbers
 	}
 	h, err := readHeader(r, uint32(most))
 	if err != nil {
@@ -332,7 +331,8 @@ func (c *Cache) accepted(r io.Reader, rows Rows) (*sessionHeader, error) {
 	return h, c.accept(h, own)
 }
 
-// accept checks a saved header against that of an empty sequence of this cache.
+// accept compares a saved header with the header of an empty sequence of this
+// cache.
 func (c *Cache) accept(h, own *sessionHeader) error {
 	if why := h.differs(own); why != "" {
 		return fmt.Errorf("%w: %s", ErrSession, why)
@@ -356,9 +356,9 @@ func (c *Cache) accept(h, own *sessionHeader) error {
 	return nil
 }
 
-// misplaced says in words what is wrong with the checkpoints and points of a
-// saved sequence, in a model that has recurrent states or has none; empty if
-// nothing is.
+// misplaced describes what is wrong with the checkpoints and points of a saved
+// sequence, given whether the model has recurrent states. It returns "" if nothing
+// is wrong.
 func (h *sessionHeader) misplaced(states bool) string {
 	if n := len(h.Marks); n > maxSaved || n > 0 && !states {
 		return fmt.Sprintf("%d checkpoints, at most %d in models with recurrent state", n, maxSaved)
@@ -383,7 +383,7 @@ func (h *sessionHeader) misplaced(states bool) string {
 	return ""
 }
 
-// points are the points of a saved sequence.
+// points returns the points of a saved sequence.
 func (h *sessionHeader) points() (list []point) {
 	for _, pos := range h.Points {
 		list = append(list, point{pos: pos})
@@ -391,14 +391,14 @@ func (h *sessionHeader) points() (list []point) {
 	return list
 }
 
-// misfits says in words what is wrong with the exact pages of a saved group;
-// empty if nothing is.
+// misfits describes what is wrong with the exact pages of a saved group. It returns
+// "" if nothing is wrong.
 func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	last, end := h.From/PageCells-1, (s.len-1)/PageCells
 	if s.len == 0 {
-		end = -1 // it has no page
+		end = -1 // the end has no exact page
 	}
-	unpacked := 0 // exact pages at the end without a gap
+	unpacked := 0 // exact pages at the end, counted without a gap
 	for _, i := range h.Exact {
 		switch {
 		case !p.on() || i <= last || i > end:
@@ -420,9 +420,9 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	return ""
 }
 
-// extendEmpty makes an empty sequence as long as h says, without cells before those
-// that h has. Where a window group has no room for pages that only a cut back
-// would need, the sequence begins later there.
+// extendEmpty extends an empty sequence to the length in h, without the cells that
+// h does not have. If a window group has no room for pages that only a later cut
+// would need, the sequence begins later in that group.
 func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 	s := &c.seqs[seq]
 	pages := h.Len / PageCells
@@ -455,8 +455,8 @@ func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 	return nil
 }
 
-// placeExact makes the exact pages of a group that h has. Pages that only points need
-// are made only while pages are free.
+// placeExact allocates the exact pages of a group that h lists. Pages that only
+// points need are allocated only while pages are free.
 func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader) error {
 	p := &c.exact[g]
 	if !p.on() {

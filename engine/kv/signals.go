@@ -12,8 +12,8 @@ type signal struct {
 	dim  int
 }
 
-// cascade lists the signals of a layer in order of trust. In a layer with a
-// window, the key about windows comes first. Source: spec kv-policies.md
+// cascade lists the signals of a layer, most trusted first. In a layer with a
+// window, the key for windowed layers comes first. Source: spec kv-policies.md
 // section 7.
 func (in *LayerInfo) cascade() []signal {
 	s := &in.Signals
@@ -30,7 +30,8 @@ func (in *LayerInfo) cascade() []signal {
 	return list
 }
 
-// computed returns the head size from the embedding; 0 if it does not divide.
+// computed returns the head size computed from the embedding, or 0 if the division
+// leaves a remainder.
 func (s *Signals) computed() int {
 	if s.Heads <= 0 || s.Embd%s.Heads != 0 {
 		return 0
@@ -72,8 +73,8 @@ func (r *resolver) signals(in *LayerInfo) error {
 // supported reports whether tbq names support a head size.
 func supported(dim int) bool { return dim == 576 || bits.OnesCount(uint(dim)) == 1 }
 
-// logSignals reports once per load what the signals are and whether they agree;
-// above debug level only where a tbq name depends on them.
+// logSignals reports once per load which signals there are and whether they agree.
+// The level is above debug only if a tbq name depends on them.
 func (r *resolver) logSignals(in *LayerInfo, win signal) {
 	if r.logged {
 		return

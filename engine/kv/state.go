@@ -13,8 +13,8 @@ type mark struct {
 	slot int32
 }
 
-// states is the slots of recurrent state: slot i < seqs is the live state of
-// sequence i, the others hold checkpoints.
+// states are the slots of recurrent states. Slot i < seqs is the live state of
+// sequence i. The other slots hold checkpoints.
 type states struct {
 	live int
 	refs []int32  // sequences that hold the checkpoint, by slot
@@ -61,8 +61,8 @@ func (s *states) share(d, q *sequence, pos int) {
 	}
 }
 
-// State is the slot of a sequence's live recurrent state. A span that starts
-// at position 0 starts from a zero state whatever the slot holds.
+// State returns the slot of a sequence's live recurrent state. A span that starts
+// at position 0 starts from a zero state, whatever the slot holds.
 func (c *Cache) State(seq llm.Seq) int32 {
 	if !c.states.on() {
 		return 0
@@ -70,10 +70,10 @@ func (c *Cache) State(seq llm.Seq) int32 {
 	return int32(seq)
 }
 
-// Checkpoint keeps the recurrent state of a sequence as it is now, so that
-// Truncate and Fork can come back to this position. The checkpoint of all that
-// was made or used longest ago makes room. It does nothing for models without
-// recurrent state, and where the layout has no room for checkpoints.
+// Checkpoint keeps the current recurrent state of a sequence, so that Truncate and
+// Fork can return to this position. If there is no free slot, it replaces the
+// checkpoint that was made or used longest ago. It does nothing for models without
+// recurrent state, or if the layout has no room for checkpoints.
 func (c *Cache) Checkpoint(seq llm.Seq) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -98,12 +98,12 @@ func (c *Cache) Checkpoint(seq llm.Seq) error {
 	return nil
 }
 
-// maxSaved is how many checkpoints are saved with a sequence: the newest, where
-// its next prompts are likely to part from it.
+// maxSaved is the number of checkpoints that are saved with a sequence. The newest
+// are saved, because the next prompts are most likely to differ there.
 const maxSaved = 8
 
-// earlier are the newest checkpoints before the end of the sequence. The state
-// at its end is the live one.
+// earlier returns the newest checkpoints before the end of the sequence. The state
+// at the end is the live state.
 func (s *sequence) earlier() []mark {
 	list := s.marks
 	if n := len(list); n > 0 && list[n-1].pos == s.len {
@@ -131,7 +131,8 @@ func (c *Cache) restoreMarks(s *sequence, at []int) []int32 {
 	return slots
 }
 
-// forget gives up the longest unused checkpoint, for every sequence that holds it.
+// forget drops the least recently used checkpoint, for every sequence that holds
+// it.
 func (c *Cache) forget() bool {
 	oldest := int32(-1)
 	for slot := c.states.live; slot < len(c.states.refs); slot++ {

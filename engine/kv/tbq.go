@@ -1,10 +1,10 @@
 package kv
 
-// The tbq family of AmesianX/TurboQuant: unit-variance Gaussian codebooks after
-// an unnormalised signed transform. tbqN stores N bits a value; tbqpN stores
-// N-1 bits and the sign of the residual, for K. The shorthand names are
-// resolved by head size; suffix _0 is a head of 256 or 512, _1 of 128, _2 of
-// 64, _3 of 64 with a second transform, _4 the 512 + 64 of latent attention.
+// The tbq family of AmesianX/TurboQuant: unit-variance Gaussian codebooks after an
+// unnormalised signed transform. tbqN stores N bits per value. tbqpN stores N-1
+// bits and the sign of the residual, for K. The shorthand names are resolved by
+// head size. The suffix _0 is for heads of 256 or 512, _1 for 128, _2 for 64, _3
+// for 64 with a second transform, and _4 for the 512 + 64 of latent attention.
 // Source: spec kv-formats.md sections 5 and 6.
 var (
 	TBQ4 = &Type{
@@ -48,8 +48,8 @@ var tbqRules = Rules{BypassSWA: true, ByHead: true, WideHeadV: F16, Wide: true}
 // noScale is the offset of a missing residual scale.
 const noScale = -1
 
-// tbqForms returns the five forms of one width. sharpen and soften are the
-// attention temperature of heads of 256 and more, and of 64.
+// tbqForms returns the five forms with one number of bits. sharpen is the attention
+// temperature of heads of 256 and more, and soften that of heads of 64.
 func tbqForms(name string, bits int, residual bool, sharpen, soften float32) []*Type {
 	hot, soft := Temper{Sharpen: sharpen}, Temper{Soften: soften}
 	f0 := tbqForm(name, 256, bits, Rotation{Size: 256})
@@ -85,7 +85,7 @@ func tbqForms(name string, bits int, residual bool, sharpen, soften float32) []*
 	return forms
 }
 
-// tbqForm is a form without residual: f16 norm, then a stream of codes.
+// tbqForm returns a form without residual: f16 norm, then a stream of codes.
 func tbqForm(name string, elems, bits int, r Rotation) *Type {
 	if r.Pre == nil {
 		r.Pre = tbqMask[:r.Size]

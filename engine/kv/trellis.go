@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// trellisWindow is the number of bits that make a level, trellisLevels the
-// number of levels: value i of a cyclic string of Bits a value has the level
-// of the window that begins at bit Bits·i and wraps around at the end.
+// trellisWindow is the number of bits that select a level, and trellisLevels the
+// number of levels. The codes of a block form a cyclic string with Bits bits per
+// value. The level of value i is that of the window that begins at bit Bits·i,
+// wrapping around at the end.
 const (
 	trellisWindow = 8
 	trellisLevels = 1 << trellisWindow
@@ -38,10 +39,9 @@ func putWindows(dst, w []byte, width int) {
 	putStream(dst, low[:len(w)], width)
 }
 
-// encodeTrellis is the rule Unbiased: the codes whose levels are nearest to
-// the rotated values at unit variance, and the scale that leaves the projection
-// on the rotated values as it was.
-// Source: spec gw-formats.md "Definition".
+// encodeTrellis is the rule Unbiased. It chooses the codes whose levels are nearest
+// to the rotated values at unit variance, and the scale that preserves the
+// projection onto the rotated values. Source: spec gw-formats.md "Definition".
 func (t *Type) encodeTrellis(dst []byte, x []float32) int {
 	t.Rotation.forward(x)
 	var z [maxBlock]int16
@@ -53,9 +53,9 @@ func (t *Type) encodeTrellis(dst []byte, x []float32) int {
 	return putF16(dst, t.Scale.At, t.TrellisScale(x, w[:len(x)], energy))
 }
 
-// TrellisTargets writes what an encoder aims at: x at unit variance, in half
-// steps of the table, within the table's reach; 0 for a NaN and for rows
-// without length. It returns the sum of the squares of x.
+// TrellisTargets writes the encoder's target values: x at unit variance, in half
+// steps of the table and within its range. Targets are 0 for NaN and for rows of
+// length zero. It returns the sum of the squares of x.
 func TrellisTargets(z []int16, x []float32, unit float32) (energy float64) {
 	energy = lanes(len(x), func(i int) float64 { return float64(x[i]) * float64(x[i]) })
 	inv := TrellisGain(energy, len(x), unit)
@@ -74,8 +74,8 @@ func TrellisTargets(z []int16, x []float32, unit float32) (energy float64) {
 	return energy
 }
 
-// TrellisGain is what turns n values whose squares add up to energy into targets;
-// 0 where they have no length.
+// TrellisGain returns the factor that converts n values whose squares add up to
+// energy into targets, or 0 if their length is zero.
 func TrellisGain(energy float64, n int, unit float32) float64 {
 	if !(energy > 0) || math.IsInf(energy, 0) {
 		return 0
@@ -83,15 +83,15 @@ func TrellisGain(energy float64, n int, unit float32) float64 {
 	return trellisSteps / (math.Sqrt(energy/float64(n)) * float64(unit))
 }
 
-// TrellisScale is the scale of a block: |x|² over Σ x·level.
+// TrellisScale returns the scale of a block: |x|² over Σ x·level.
 func (t *Type) TrellisScale(x []float32, w []uint8, energy float64) float32 {
 	return t.TrellisScaleOf(energy, lanes(len(x), func(i int) float64 {
 		return float64(x[i]) * float64(t.Codes.Levels[w[i]])
 	}))
 }
 
-// lanes adds n terms, a multiple of 16, as vector code does: 16 sums, and then
-// always those farthest apart.
+// lanes adds n terms, a multiple of 16, in the order of vector code: 16 sums, which
+// are then added pairwise, those farthest apart first.
 func lanes(n int, term func(i int) float64) float64 {
 	var sum [16]float64
 	for i := range n {
@@ -105,8 +105,8 @@ func lanes(n int, term func(i int) float64) float64 {
 	return sum[0]
 }
 
-// TrellisScaleOf is the scale of a block with these sums of x·x and x·level. A
-// sum that is not above zero, of rows without length, gives 0.
+// TrellisScaleOf returns the scale of a block with the given sums of x·x and
+// x·level. If a sum is not above zero, as for rows of length zero, it returns 0.
 func (t *Type) TrellisScaleOf(energy, dot float64) float32 {
 	switch {
 	case math.IsInf(energy, 1):
@@ -117,22 +117,22 @@ func (t *Type) TrellisScaleOf(energy, dot float64) float32 {
 	return float32(energy / (dot * float64(t.Scale.Unit)))
 }
 
-// Metrics are sums of squares in half steps of the table, each square of at
-// most trellisFar, in 16 bits without overflow: what is far beyond the best
-// path is never taken.
+// Metrics are sums of squares in half steps of the table, stored in 16 bits. Each
+// square is limited to trellisFar, so they do not overflow. A path that is so much
+// worse than the best one is never chosen.
 const (
 	trellisSteps = 2
 	TrellisReach = 127 * trellisSteps
 	trellisFar   = 255
-	trellisSeam  = 6 * trellisWindow // bits on each side of the seam that decide how it is closed
+	trellisSeam  = 6 * trellisWindow // number of bits on each side of the seam that decide how it is closed
 )
 
-// Near is how many of n values on each side of the seam the free run goes
-// over: the windows of six in a row.
+// Near returns how many of n values on each side of the seam the free run covers:
+// those in six consecutive windows.
 func (c *Trellis) Near(n int) int { return min(trellisSeam/c.Bits, n/2) }
 
-// Trellis encodes for one table. The arithmetic is that of 16-bit vector code,
-// which gives the same windows.
+// Trellis encodes for one table. It uses the arithmetic of 16-bit vector code,
+// which therefore gives the same windows.
 type Trellis struct {
 	Bits  int
 	Table [trellisLevels]int16 // levels in half steps
@@ -141,12 +141,12 @@ type Trellis struct {
 	squares *TrellisSquares
 }
 
-// TrellisSquares is what a window adds to a metric, by value, from the least
-// up, and window.
+// TrellisSquares holds what a window adds to a metric, by value (from the smallest
+// up) and window.
 type TrellisSquares [2*TrellisReach + 1][trellisLevels]uint16
 
-// Squares returns the table of all that steps can add: 255 KiB, made at its
-// first use.
+// Squares returns the table of all possible increments. It takes 255 KiB and is
+// made at the first use.
 func (c *Trellis) Squares() *TrellisSquares {
 	c.once.Do(func() {
 		c.squares = new(TrellisSquares)
@@ -169,11 +169,11 @@ func newTrellis(bits int, levels []float32) *Trellis {
 	return c
 }
 
-// Encode chooses a window for each value, which agree where they overlap,
-// around the end too. The values are gone through from the last to the first:
-// a window's high bits are those of the window behind it, its Bits low ones
-// are new. How the ends meet is settled by a free run over the values on both
-// sides of the seam; a second run begins and ends there.
+// Encode chooses a window for each value. Overlapping windows agree, also around
+// the end. The values are processed from the last to the first: a window's high
+// bits are those of the window after it, and its Bits low bits are new. A free run
+// over the values on both sides of the seam decides how the ends meet, and a second
+// run begins and ends there.
 func (c *Trellis) Encode(w []uint8, z []int16) {
 	var cost [trellisLevels / 2]uint16
 	var from [maxBlock][trellisLevels / 2]uint8
@@ -211,23 +211,24 @@ func (c *Trellis) Encode(w []uint8, z []int16) {
 	}
 }
 
-// Back is the state before: the high bits of the window that ended in state.
+// Back returns the previous state, which is the high bits of the window that ended
+// in state.
 func (c *Trellis) Back(state int, x uint8) int {
 	return (int(x)<<(trellisWindow-c.Bits) | state) >> c.Bits
 }
 
-// step adds a value to every path. A state is the low bits of a window, which
-// are the high bits of the next; from tells the high bits of the window that
-// led there, the lowest of the best. Every fourth step takes the least metric
-// off all.
+// step adds a value to every path. A state is the low bits of a window, which are
+// the high bits of the next window. from records the high bits of the window that
+// led there, the lowest among the best. Every fourth step subtracts the smallest
+// metric from all.
 func (c *Trellis) step(cost []uint16, from *[trellisLevels / 2]uint8, z int16, k int) {
 	var next [trellisLevels / 2]uint16
 	states := len(cost)
 	high := next[:states]
 	which := from[:states]
 	for x := range 1 << c.Bits {
-		// The states that lead to windows with these high bits, each to 2^Bits
-		// windows in a row.
+		// The states that lead to windows with these high bits. Each leads to
+		// 2^Bits consecutive windows.
 		before := cost[x*states>>c.Bits:]
 		table := c.Table[x*states:][:states]
 		for s, t := range table {

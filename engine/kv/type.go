@@ -32,19 +32,18 @@ const (
 
 // Type is a KV cache type ("cache type" in llama.cpp's terms).
 //
-// A simple form stores blocks of Elems values in Bytes bytes, each block with
-// one scale. A head is padded with zeros to whole blocks. A form with Join
-// consists of simple forms one after another; Cut makes such a form for a head
-// size. A type with none of the three is a shorthand that Heads resolves to a
-// form for a given head size.
+// A simple form stores blocks of Elems values in Bytes bytes, each block with one
+// scale. A head is padded with zeros to whole blocks. A form with Join consists of
+// several simple forms. Cut makes such a form for a head size. A type with none of
+// the three is a shorthand, which Heads resolves to a form for a given head size.
 //
 // The value of code c is Levels[c]·scale·unit, or Levels[c]·scale + min in an
-// affine form; with Rotation it is in the rotated domain.
+// affine form. With Rotation, it is in the rotated domain.
 type Type struct {
 	Name    string
 	Aliases []string
 	Note    string // one line for tables
-	Group   string // Safe, Balanced, Small, Experimental; empty for types that lists omit
+	Group   string // Safe, Balanced, Small, Experimental; empty for types that lists leave out
 	Rules   Rules
 
 	Elems, Bytes int
@@ -55,38 +54,38 @@ type Type struct {
 	Rotation     Rotation
 	Residual     *Residual
 	Polar        *Polar
-	Join         []Piece // composed form: the pieces of a head
+	Join         []Piece // composed form made of these pieces of a head
 	Cut          *Cut    // a head is divided into blocks of several sizes
 	Window       Window
 	Temper       Temper
 	Normalised   bool // keys need a calibration of their channels
 	Heads        Heads
 	Variants     []Variant // other encodings under the same name, by head size
-	Retired      string    // why the name is not a cache type, and what to use; kv encode and kv decode only
+	Retired      string    // why the name is not a cache type, and what to use instead; only kv encode and kv decode accept it
 }
 
-// Rules are what policies do with a type.
+// Rules are how policies treat a type.
 type Rules struct {
 	Boundary     bool  // layer policies apply to it
-	AutoBoundary bool  // as V it switches boundary V on where no policy was set
-	Asymmetric   bool  // as K of V's type it becomes q8_0 where many query heads share a KV head
-	BypassSWA    bool  // beside it layers with a sliding window keep f16
-	ByHead       bool  // its form depends on what the file says about head sizes
-	WideHeadV    *Type // as K with a head of 512, the type of a V that is not Wide
-	Wide         bool  // as V it may lie beside such a K
+	AutoBoundary bool  // as V it switches boundary V on if no policy was set
+	Asymmetric   bool  // as K with the same type as V it becomes q8_0 if many query heads share a KV head
+	BypassSWA    bool  // if K or V has it, layers with a sliding window keep f16
+	ByHead       bool  // its form depends on the head sizes in the file's metadata
+	WideHeadV    *Type // type that replaces a V that is not Wide, if this type is K with a head of 512
+	Wide         bool  // as V it can be used with such a K
 	PacksRotary  bool  // the rotary values of latent attention are packed too
 }
 
 // Piece is a part of a composed form.
 type Piece struct {
 	Form *Type
-	Dim  int // number of the head's values in it
+	Dim  int // number of the head's values in the piece
 }
 
 // Variant is another encoding of the same name.
 type Variant struct {
 	Dim      int // the head size it serves; 0 if chosen by Rotation
-	Rotation int // rotation size it uses, for types whose rotation follows the head
+	Rotation int // rotation size of the variant, for types whose rotation follows the head
 	Form     *Type
 }
 
@@ -185,7 +184,7 @@ type Polar struct {
 	RopeBase      float32 // default for rows whose At has none
 }
 
-// Window is a type's default exact range.
+// Window is the default exact range of a type.
 type Window struct{ Pinned, Newest int }
 
 // Temper is the attention temperature of a key type: a finished logit s over n
@@ -214,20 +213,20 @@ func (t Temper) Factor(n int) float32 {
 	return float32(q / (q + math.Sqrt(ln/7.6246)))
 }
 
-// Heads describes the head sizes that a type supports, and its replacements
-// elsewhere.
+// Heads describes the head sizes that a type supports, and its replacements for
+// other sizes.
 type Heads struct {
 	Pad  bool              // any size, padded with zeros to whole blocks
 	Only int               // this size only; 0 for any multiple of Elems
-	By   map[int][2]string // a shorthand: names for K and V by head size
-	As   string            // resolves an explicit name: the name of its shorthand
-	K, V string            // names that replace it on one side, for every head size
-	Same bool              // what replaces it is the same type under another name
+	By   map[int][2]string // for a shorthand, names for K and V by head size
+	As   string            // for an explicit name, the name of its shorthand
+	K, V string            // names that replace the type on one side, for every head size
+	Same bool              // the replacement is the same type under another name
 	Old  bool              // the explicit name is deprecated
-	Else string            // the replacement where it does not fit
+	Else string            // replacement if the type does not fit
 }
 
-// At is what an encoder may need besides the values of a row.
+// At holds what an encoder may need in addition to the values of a row.
 type At struct {
 	Pos      int
 	RopeBase float32

@@ -11,7 +11,7 @@ const (
 	maxPinned = PageCells
 )
 
-// checkWindow refuses settings that cannot be.
+// checkWindow rejects impossible settings.
 func (s *Settings) checkWindow() error {
 	if n := s.ExactWindow; n != nil && (*n < 0 || *n > maxWindow) {
 		return fmt.Errorf("kv: an exact window of %d; 0 to %d are possible", *n, maxWindow)
@@ -22,9 +22,9 @@ func (s *Settings) checkWindow() error {
 	return nil
 }
 
-// PackedByPage reports whether a form is packed a page at a time, from its exact form,
-// where there is one: finding its codes is a search that the token path should
-// not wait for. Rows of the others are packed as they are written.
+// PackedByPage reports whether a form is packed a page at a time from its exact
+// form, if there is one. Finding its codes is a search that the token path should
+// not wait for. Rows of other forms are packed when they are written.
 func (t *Type) PackedByPage() bool {
 	for _, p := range t.Join {
 		if p.Form.PackedByPage() {
@@ -34,17 +34,17 @@ func (t *Type) PackedByPage() bool {
 	return t.Codes.Packing == Cyclic
 }
 
-// exactForms are the forms of exact pages and of pinned rows, by packed form. A
-// layout has one of each, since forms are compared by address.
+// exactForms caches the forms of exact pages and of pinned rows by packed form. A
+// layout must have only one of each, because forms are compared by address.
 type exactForms struct{ pages, pinned map[*Type]*Type }
 
-// half is 16-bit floats behind the rotation of t.
+// half returns 16-bit floats in the rotated domain of t.
 func half(t *Type) *Type {
 	return &Type{Name: "f16", Elems: 1, Bytes: 2, Float: true, Stored: F16.Stored, Rotation: t.Rotation}
 }
 
-// eight is q8_0 behind the rotation of t, or 16-bit floats where t itself has
-// 8 bits a value and more, so that they would add nothing.
+// eight returns q8_0 in the rotated domain of t. If t has 8 bits per value or more,
+// so that q8_0 would not be more exact, it returns 16-bit floats.
 func eight(t *Type) *Type {
 	if t.Bytes*8 >= 8*t.Elems {
 		return half(t)
@@ -52,7 +52,8 @@ func eight(t *Type) *Type {
 	return &Type{Name: "q8_0", Elems: Q8_0.Elems, Bytes: Q8_0.Bytes, Codes: Q8_0.Codes, Scale: Q8_0.Scale, Rotation: t.Rotation}
 }
 
-// beside is the form in t's rotated domain that simple makes of its parts.
+// beside returns a form in t's rotated domain whose segments are of the form
+// simple.
 func beside(t *Type, simple func(*Type) *Type) *Type {
 	switch {
 	case t.Join != nil:
@@ -71,7 +72,7 @@ func beside(t *Type, simple func(*Type) *Type) *Type {
 	return simple(t)
 }
 
-// of returns the forms beside t for heads of dim values.
+// of returns the exact forms that go with t for heads of dim values.
 func (e *exactForms) of(t *Type, dim int) (pages, pinned *Type) {
 	if e.pages == nil {
 		e.pages, e.pinned = map[*Type]*Type{}, map[*Type]*Type{}
@@ -86,8 +87,8 @@ func (e *exactForms) of(t *Type, dim int) (pages, pinned *Type) {
 	return pages, pinned
 }
 
-// window gives a layer its exact window and pinned rows, each side as its type wants
-// or as the person asked. Plain floats have nothing more exact.
+// window gives a layer its exact window and pinned rows. Each side uses the default
+// of its type or the user's setting. There is no more exact form of plain floats.
 func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 	if in.Bidirectional {
 		return
@@ -123,9 +124,9 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 	}
 }
 
-// held is the number of pages that a sequence keeps in exact form: those of
-// the newest positions, and as many before the end of its prompt less the one
-// that every prompt is read into again.
+// held returns the number of pages that a sequence keeps in exact form: the pages
+// of the newest positions, and as many before the end of its prompt, minus the one
+// from which every prompt is read again.
 func (w Window) held() (newest, prompt int) {
 	if w.Newest == 0 {
 		return 0, 0
@@ -134,17 +135,16 @@ func (w Window) held() (newest, prompt int) {
 	return prompt + 1, prompt
 }
 
-// firstExact is the first page of which a row at the last page border before
-// n, or later, reads the exact form. The border, not n, so that a sequence can
-// always be cut back to a multiple of PageCells.
+// firstExact returns the first page that some row reads in exact form, among rows
+// at or after the last page border before n. The border counts, not n, so that a
+// sequence can always be cut back to a multiple of PageCells.
 func (w Window) firstExact(n int) int {
 	return max(n/PageCells*PageCells-w.Newest+1, 0) / PageCells
 }
 
-// FirstExact is the first page of which a row at pos reads the exact form: the
-// first that holds one of the newest positions up to it. Without a window that
-// is the page after its own.
-// Source: spec gw-formats.md "Window and sinks, exactly".
+// FirstExact returns the first page that a row at pos reads in exact form, which is
+// the first page with one of the newest positions. Without a window it is the page
+// after its own. Source: spec gw-formats.md "Window and sinks, exactly".
 func (w Window) FirstExact(pos int) int {
 	if w.Newest == 0 {
 		return pos/PageCells + 1
@@ -152,14 +152,15 @@ func (w Window) FirstExact(pos int) int {
 	return max(pos-w.Newest+1, 0) / PageCells
 }
 
-// exactShare is the part of the pages of a group that can be exact at the same
-// time, unless one sequence alone needs more.
+// exactShare is the share of a group's pages that can be exact at the same time,
+// unless a single sequence needs more.
 const exactShare = 4
 
-// exactPages is the pool of exact pages of a group: what all sequences can use at
-// once, which is what each holds, what a chunk adds while it leaves pages behind,
-// and a few points. Where sequences are admitted, it is at most a share of the
-// pages, or what one sequence can use. A page has at most one.
+// exactPages returns the size of a group's pool of exact pages. It is what all
+// sequences can use at once: the pages that each keeps, the pages that a chunk adds
+// while it leaves others behind, and a few points. If sequences are admitted, it is
+// at most a share of the pages, or what one sequence can use. A page has at most
+// one exact page.
 func (l *Layout) exactPages(g *Group) int {
 	newest, prompt := g.Exact.held()
 	if newest == 0 {
@@ -175,9 +176,9 @@ func (l *Layout) exactPages(g *Group) int {
 	return min(g.Pages, most, max(one, g.Pages/exactShare))
 }
 
-// passing is the exact pages that a chunk begins and leaves behind. Layers run
-// one after another, so they share their memory, except layers whose cells
-// other layers read.
+// passing returns the number of exact pages that a chunk begins and leaves behind.
+// Layers run one after another, so they can share the memory of these pages, except
+// layers whose cells other layers read.
 func (l *Layout) passing(g *Group) int {
 	if g.Exact.Newest == 0 {
 		return 0
@@ -185,8 +186,8 @@ func (l *Layout) passing(g *Group) int {
 	return min(g.Pages, l.Settings.ubatch()/PageCells)
 }
 
-// ExactPrivate is the number of exact pages in the memory of a layer that owns
-// cells; those after it are shared.
+// ExactPrivate returns the number of exact pages in the memory of a layer that owns
+// cells. The pages after those are shared.
 func (l *Layout) ExactPrivate(y *LayerLayout) int {
 	g := &l.Groups[y.Group]
 	if y.Lends {
@@ -195,7 +196,7 @@ func (l *Layout) ExactPrivate(y *LayerLayout) int {
 	return g.ExactPages
 }
 
-// exactAlone is the bytes of the exact tier with one sequence.
+// exactAlone returns the bytes of the exact tier with one sequence.
 func (l *Layout) exactAlone() (n int64) {
 	c := *l
 	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
