@@ -6,8 +6,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// OwnReserve is what a budget leaves for the process itself: requests, vocabularies,
-// images. Small budgets leave an eighth.
+// OwnReserve is the part of a budget reserved for the process itself: requests,
+// vocabularies, images. For small budgets it is an eighth of the budget.
 const OwnReserve = 64 << 20
 
 // HostFree is the host memory that this process can still take, in bytes; 0 if
@@ -20,8 +20,8 @@ func HostFree() int64 {
 	return list[0].Free
 }
 
-// held is what the models of this process have reserved on the host, except that of
-// path. a.mu is held.
+// held returns the bytes that the models of this process have reserved on the host,
+// except the model at path. The caller holds a.mu.
 func (a *Memory) held(path string) (n int64) {
 	for _, c := range a.claims {
 		if c.backend == cpu.Name && (path == "" || c.path != path) {
@@ -31,13 +31,14 @@ func (a *Memory) held(path string) (n int64) {
 	return n
 }
 
-// left is what of the budget no model holds, without what the process itself needs.
-// a.mu is held.
+// left returns the part of the budget that no model holds, minus what the process
+// itself needs. The caller holds a.mu.
 func (a *Memory) left(path string) int64 {
 	return max(a.Budget-min(OwnReserve, a.Budget/8)-a.held(path), 0)
 }
 
-// within bounds the free bytes of a device by the budget. a.mu is held.
+// within limits the free bytes of a device to what is left of the budget. The
+// caller holds a.mu.
 func (a *Memory) within(i backend.Info, free int64, path string) int64 {
 	if a.Budget <= 0 || i.Backend != cpu.Name {
 		return free
@@ -45,8 +46,8 @@ func (a *Memory) within(i backend.Info, free int64, path string) int64 {
 	return max(min(free, a.left(path)), 1) // 0 would be unknown
 }
 
-// changed says what is left of the budget, and publishes what is untouched. a.mu is
-// held.
+// changed reports what is left of the budget and publishes the untouched bytes. The
+// caller holds a.mu.
 func (a *Memory) changed() {
 	a.publish()
 	if a.Budget > 0 && a.Left != nil {
@@ -64,12 +65,12 @@ func (a *Memory) Others() int64 {
 
 // Holding is what a loaded model holds, in bytes.
 type Holding struct {
-	Weights   int64 // copied; those that are read from the mapped file are not in it
+	Weights   int64 // copied weights, without those read from the mapped file
 	Cells     int64 // packed pages of the cache
 	Exact     int64 // exact pages, pinned rows, and calibrations of conversations
 	States    int64 // recurrent states
 	Scratch   int64
-	Untouched int64 // the part of cells, exact pages and states that has no memory so far
+	Untouched int64 // part of cells, exact pages and states that uses no memory yet
 }
 
 // Holding returns what the model holds.
@@ -85,7 +86,8 @@ func holding(p backend.Program, l *kv.Layout) Holding {
 	return h
 }
 
-// Spare is what is left of the budget for another load; 0 without one.
+// Spare returns the part of the budget that is left for another load, 0 without a
+// budget.
 func (a *Memory) Spare() int64 {
 	if a.Budget <= 0 {
 		return 0

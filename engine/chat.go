@@ -17,10 +17,10 @@ import (
 
 // Chat is a conversation for the model's chat template.
 type Chat struct {
-	Messages json.RawMessage // list of messages in OpenAI's form; order of keys counts
+	Messages json.RawMessage // list of messages in OpenAI's form; the order of keys is kept
 	Tools    json.RawMessage // list of tools in OpenAI's form, or empty
-	// ToolChoice is auto (or empty), none, required, or the name of a function,
-	// which is called once.
+	// ToolChoice is auto (or empty), none, required, or the name of a function that
+	// must be called once.
 	ToolChoice string
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // reasoning before the answer; nil: the template decides
@@ -32,7 +32,7 @@ type Chat struct {
 // template is the model's chat template, read at first use.
 func (m *Model) template() (*chat.Template, error) { return m.chat() }
 
-// newTemplate reads the chat template out of the file, unless there is an override.
+// newTemplate reads the chat template from the file, unless an override is set.
 func (m *Model) newTemplate() (*chat.Template, error) {
 	o, err := m.templateOptions()
 	if err != nil {
@@ -139,7 +139,7 @@ func (m *Model) render(ctx context.Context, c *Chat) (*chat.Prompt, []string, er
 	return p, p.Images, nil
 }
 
-// decode reads a JSON value of one type; empty text leaves dst alone.
+// decode reads a JSON value of one type. Empty text leaves dst unchanged.
 func decode[T jinja.Value](name string, raw json.RawMessage, dst *T) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -156,7 +156,7 @@ func decode[T jinja.Value](name string, raw json.RawMessage, dst *T) error {
 	return nil
 }
 
-// named reports whether the answer must be one call of a given function.
+// named reports whether the answer must be one call of a particular function.
 func (c *Chat) named() bool {
 	return !slices.Contains([]string{"", "auto", "none", "required"}, c.ToolChoice)
 }

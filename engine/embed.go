@@ -16,15 +16,16 @@ import (
 // ErrEmbedding is returned when an embedding model is asked to generate.
 var ErrEmbedding = errors.New("this is an embedding model, it does not generate text")
 
-// ErrWhole is returned when a model that reads whole texts is asked to continue one.
+// ErrWhole is returned when a model with bidirectional attention is asked to
+// continue a text.
 var ErrWhole = errors.New("this model predicts masked tokens of a whole text, it does not generate token by token; its logits can be computed")
 
-// ErrEncoder is returned when an encoder-decoder model is used without a text that its
-// encoder has read.
+// ErrEncoder is returned when an encoder-decoder model is used without an encoder
+// text.
 var ErrEncoder = errors.New("this is an encoder-decoder model: its encoder needs a text (godwit logits --encoder-tokens)")
 
-// embeddingContext is the default context of models whose rows see the whole text: all of
-// them are in memory at once.
+// embeddingContext is the default context of models with bidirectional attention,
+// because all rows are in memory at once.
 const embeddingContext = 2048
 
 // Embed returns the pooled hidden state of a text: Config().Embd values, not

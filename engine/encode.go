@@ -13,8 +13,8 @@ import (
 	"godwit/engine/model"
 )
 
-// maxEncoded bounds an encoder's text, because its keys and values are constants in the
-// decoder's plan.
+// maxEncoded bounds the length of an encoder's text, because the encoder's keys and
+// values are constants in the decoder's plan.
 const maxEncoded = 1 << 14
 
 // encode runs the encoder of an encoder-decoder model over its text, on the CPU.

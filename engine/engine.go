@@ -37,9 +37,10 @@ const (
 	DefaultParallel = 8
 	DefaultMaxStep  = 150 * time.Millisecond
 	DefaultQueue    = 128
-	// MinContext is the shortest context to which lack of memory may cut an open one.
+	// MinContext is the shortest context that a load chooses by itself when memory
+	// is short.
 	MinContext = 4096
-	// outputs is how many rows of a batch can have logits.
+	// outputs is the number of rows of a batch that can have logits.
 	outputs = 32
 )
 
@@ -48,14 +49,14 @@ const (
 type Options struct {
 	Driver    backend.Driver // nil: the CPU
 	Device    int
-	Fallback  bool // the CPU takes over, with a warning, where Driver's device cannot run the model
-	GPULayers *int // layers that Driver's device runs, the last ones; the CPU runs those before. nil: all
+	Fallback  bool // use the CPU, with a warning, if Driver's device cannot run the model
+	GPULayers *int // number of last layers that run on Driver's device; the CPU runs the others. nil: all
 	Threads   int  // CPU workers, 0: physical cores
 	NoRepack  bool // run from the mapped file
 	NoMMap    bool // read the file instead of mapping it
 	Lock      bool // keep the weights from being swapped out
 	Unchecked bool // accept weights that are NaN or infinite
-	Strays    bool // continue with rows for which a layer computes NaN, to find the layer
+	Strays    bool // continue after a layer computes NaN for some rows, to find the layer
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits
@@ -81,14 +82,15 @@ type Options struct {
 	CalibrateLater bool
 	SparseV        float32 // V of cells with a smaller weight is skipped; 0: off
 
-	// Hidden makes EachLogits and Logits return the rows after the last norm instead of
-	// logits. Such an engine cannot generate.
+	// Hidden makes EachLogits and Logits return the rows after the last norm
+	// instead of logits. Such an engine cannot generate.
 	Hidden bool
-	// EncoderTokens is the text that the encoder of an encoder-decoder model reads.
+	// EncoderTokens is the text for the encoder of an encoder-decoder model.
 	EncoderTokens []llm.Token
 
-	// Drafter makes what proposes the tokens of an answer, so that a step verifies
-	// several; [NGram] is one. Answers are the same bytes. nil: a token a step.
+	// Drafter returns a drafter that proposes the tokens of an answer, so that one
+	// step verifies several tokens; [NGram] is one. The answers do not change. nil:
+	// one token per step.
 	Drafter func(prediction []llm.Token) sched.Drafter
 
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
@@ -109,8 +111,9 @@ type Options struct {
 	Memory *Memory
 	// Progress is called with the share loaded, from 0 to 1; an error cancels.
 	Progress func(share float64) error
-	// Measuring receives the progress of a calibration before loading, from 0 to 1; an
-	// error cancels. Where it is nil, Progress receives it as 0 to 0.5.
+	// Measuring receives the progress of a calibration before loading, from 0 to 1;
+	// an error cancels. If it is nil, Progress receives the calibration's progress
+	// as 0 to 0.5.
 	Measuring func(share float64) error
 	// Prefixes stores what conversations have read, for every model of this process and of
 	// later ones; nil: only the contents of slots are reused.
@@ -179,7 +182,8 @@ func unableDevice(o Options, err error) error {
 	return err
 }
 
-// open loads a model step by step; each step makes a value from those before it.
+// open loads a model in steps. Each step makes a value from the results of earlier
+// steps.
 func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
 	x, err := openParts(path, o)
 	if err != nil {
@@ -209,15 +213,15 @@ func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
 	return x.engine(p, c, claim), nil
 }
 
-// opened is a model and a device, before anything is decided about the cache.
+// opened is an open model and an open device. The cache is not planned yet.
 type opened struct {
 	model   *Model
 	backend backend.Backend
 	log     *slog.Logger
 }
 
-// openParts opens the model with its adapters, and the device, so that a missing device
-// is an error before anything is measured.
+// openParts opens the model with its adapters, and the device. A missing device is
+// thus reported before anything is measured.
 func openParts(path string, o Options) (*opened, error) {
 	read := gguf.Open
 	if o.NoMMap {
@@ -260,7 +264,7 @@ type compiled struct {
 	cache *kv.Cache
 }
 
-// compile has the device make what was prepared; progress may be nil.
+// compile compiles the prepared model on the device. progress may be nil.
 func (x *opened) compile(ctx context.Context, p *Prepared, claim *claim, progress func(share float64) error) (*compiled, error) {
 	for _, ev := range p.Events {
 		x.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
@@ -292,7 +296,7 @@ func (x *opened) compile(ctx context.Context, p *Prepared, claim *claim, progres
 	return c, nil
 }
 
-// compile has a device make a program and its cache.
+// compile compiles a program and its cache on a device.
 func (p *Prepared) compile(ctx context.Context, b backend.Backend, s backend.Sizes) (*compiled, error) {
 	prog, err := b.Compile(ctx, p.graph, &p.Layout, s)
 	if err != nil {
@@ -305,7 +309,7 @@ func (p *Prepared) compile(ctx context.Context, b backend.Backend, s backend.Siz
 	return &compiled{prog, cache}, nil
 }
 
-// engine starts the scheduler of a compiled model.
+// engine starts the scheduler for a compiled model.
 func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	m, g := x.model, p.graph
 	e := &Engine{model: m, p: p, backend: x.backend, prog: c.prog, claim: claim, cache: c.cache, log: x.log}
@@ -349,7 +353,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	return e
 }
 
-// noticed wraps words: the first call also logs the vocabulary's notices.
+// noticed wraps words. The first call also logs the vocabulary's notices.
 func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func() (*tokenizer.Tokenizer, error) {
 	return sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
 		t, err := words()
@@ -362,7 +366,8 @@ func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func(
 	})
 }
 
-// device opens the device, and the CPU beside it if the device runs only the last layers.
+// device opens the device. If the device runs only the last layers, it also opens
+// the CPU.
 func (m *Model) device(o Options) (backend.Backend, error) {
 	host := cpu.Driver{}
 	if !onDevice(o) {
@@ -433,8 +438,8 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
 
-// EachStep reads the first tokens as a prompt and feeds the others one at a time. It
-// calls f with the logits of each of the others, as [Engine.EachLogits] does.
+// EachStep reads the first tokens as a prompt and feeds the others one at a time.
+// As in [Engine.EachLogits], it calls f with the logits of each of the others.
 func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f func(pos int, row []float32) error) error {
 	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err
@@ -444,7 +449,7 @@ func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f
 	}
 	j := sched.Job{Prompt: tokens, Fresh: true, OneByOne: true, Want: func(p int) bool { return p >= prompt }, Row: f}
 	if prompt > 0 {
-		// The steps reuse these cells, as far as they are whole pages.
+		// The steps reuse the whole pages of these cells.
 		if err := e.wait(ctx, sched.Job{Prompt: tokens[:prompt], Fresh: true, Want: func(int) bool { return false }, Row: f}); err != nil {
 			return err
 		}
@@ -477,7 +482,7 @@ func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
 	return e.sched.Submit(ctx, jobs...)
 }
 
-// named adds the path of the model to an error about its weights or NaN results.
+// named adds the model's path to an error about its weights or about NaN results.
 func (m *Model) named(err error) error {
 	var odd *NotNumbers
 	switch {

@@ -59,7 +59,7 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 	}
 	for i := range rules.Functions {
 		f := &rules.Functions[i]
-		if !f.Whole { // what stands beside the parameters
+		if !f.Whole { // the keys next to the parameters
 			left, wrong := addSchema(grammar.NewBuilder(), chat.RuleSchema{Rule: "whole", Schema: f.Params}, f.Strict)
 			f.Left = append(f.Left, left...)
 			err = errors.Join(err, wrong)
@@ -82,8 +82,8 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 	return b.Grammar("root")
 }
 
-// addSchema adds the rule of a schema. If the schema is not strict, it returns the parts
-// that the rule leaves out.
+// addSchema adds a rule for a schema. If the schema is not strict, it returns the
+// keywords that the rule does not enforce.
 func addSchema(b *grammar.Builder, s chat.RuleSchema, strict bool) ([]string, error) {
 	if strict {
 		return nil, b.AddSchema(s.Rule, s.Schema, s.At...)

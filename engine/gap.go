@@ -16,14 +16,15 @@ var ErrGap = errors.New("the vocabulary has no tokens for filling in")
 type Gap struct {
 	Before, After string
 	Files         []GapFile // other files as context
-	Begin         string    // beginning of the filling
+	Begin         string    // text with which the filling begins
 }
 
-// GapFile is a file beside the one with the gap.
+// GapFile is another file in the same project as the gap.
 type GapFile struct{ Name, Text string }
 
-// GapPrompt writes a gap in the form that models are trained on: other files, the text
-// before, the text after, and the beginning of the filling, each after its token.
+// GapPrompt writes a gap in the form on which models are trained: other files, the
+// text before, the text after, and the beginning of the filling, each after its own
+// token.
 func (m *Model) GapPrompt(g Gap) ([]llm.Token, error) {
 	t, err := m.Tokenizer()
 	if err != nil {
@@ -39,8 +40,8 @@ func gapPrompt(t *tokenizer.Tokenizer, g Gap) ([]llm.Token, error) {
 	}
 	var out []llm.Token
 	words := func(text string) { out = append(out, t.EncodeText(text, false, false)...) }
-	// In training, the text after suffix and middle continues a document, where
-	// SentencePiece adds no dummy space.
+	// In training, the text after the suffix and middle tokens continues a
+	// document, so SentencePiece adds no dummy space.
 	rest := func(text string) {
 		out = t.Encode(out, []tokenizer.Piece{{Text: text}}, tokenizer.Options{Joined: true})
 	}

@@ -63,8 +63,9 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 	}
 }
 
-// generation is a request at work. Its methods run one at a time, on the
-// scheduler's goroutine or, with a grammar, beside it; only out is shared.
+// generation is a running request. Its methods run one at a time, on the
+// scheduler's goroutine or, with a grammar, concurrently with it. Only out is
+// shared.
 type generation struct {
 	r        *Request
 	tok      *tokenizer.Tokenizer
@@ -73,7 +74,7 @@ type generation struct {
 	sampler  *sample.Sampler
 	drafter  sched.Drafter
 	replay   []llm.Token // tokens in place of sampled ones; nil: none
-	replayed int         // tokens of replay that were used
+	replayed int         // number of tokens of replay already used
 	state    *grammar.State
 	mask     grammar.Bitmask
 	probs    sample.Logprobs
@@ -88,7 +89,7 @@ type generation struct {
 	tokens   []llm.Token
 	thought  int     // reasoning tokens among tokens
 	sent     int     // tokens already sent in events
-	pending  []Token // not yet part of an event
+	pending  []Token // tokens that are not part of an event yet
 	text     []byte
 	finish   string
 	over     bool // a second call began, but the request allows one
@@ -119,7 +120,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	g.decoder = tok.NewDecoder(r.Special || p != nil && r.Chat.marked(p))
 	if len(g.prompt) == 0 {
-		// A model needs at least one token; BOS stands for an empty prompt.
+		// A model needs at least one token, so BOS replaces an empty prompt.
 		bos := tok.BOS()
 		if bos < 0 {
 			bos = tok.EOS()
@@ -166,7 +167,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		if err := e.constrain(g, gr); err != nil {
 			return nil, err
 		}
-	} else if p != nil && p.End != "" { // a grammar knows where its text ends, and may hold this one
+	} else if p != nil && p.End != "" { // a grammar decides where its text ends, and may allow this stop string
 		g.stop.stops, g.end = append(g.stop.stops, []byte(p.End)), p.End
 	}
 	g.out.init()
@@ -184,8 +185,8 @@ func (e *Engine) read(ctx context.Context, g *generation) (*chat.Prompt, error) 
 	return a.chat, err
 }
 
-// shape decides the parts of an answer and how to split it. It returns the grammar that
-// enforces them, or nil.
+// shape decides which parts the answer has and how to split it. It returns the
+// grammar that enforces them, or nil.
 func (e *Engine) shape(g *generation, p *chat.Prompt) (gr *grammar.Grammar, err error) {
 	r := g.r
 	gr = r.Grammar
@@ -224,7 +225,7 @@ func (e *Engine) constrain(g *generation, gr *grammar.Grammar) error {
 	return nil
 }
 
-// vocabulary shows a tokenizer to the grammar.
+// vocabulary adapts a tokenizer to the grammar package.
 type vocabulary struct {
 	t    *tokenizer.Tokenizer
 	size int
@@ -247,7 +248,7 @@ func (v vocabulary) IsControl(t llm.Token) bool {
 	return int(t) >= v.t.VocabSize() || len(v.t.AppendPiece(nil, t, false)) == 0
 }
 
-// job is what the scheduler runs.
+// job is the request's job for the scheduler.
 func (g *generation) job() sched.Job {
 	slot := -1
 	if g.r.Slot != nil {
@@ -255,23 +256,23 @@ func (g *generation) job() sched.Job {
 	}
 	top := g.sampler.Top()
 	if g.r.Logprobs || g.state != nil {
-		top = 0 // probabilities are of all tokens, a grammar may rule the largest out
+		top = 0 // probabilities cover all tokens, and a grammar may exclude the most likely ones
 	}
 	return sched.Job{
 		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top, Most: g.r.MaxTokens,
 		Borders: borders(g.tok, g.prompt), Salt: g.r.Salt, Private: g.r.Private,
-		Drafter: g.drafter, Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
+		Drafter: g.drafter, Next: g.next, Done: g.done, Apart: g.state != nil, // computing a mask may take half a second
 		Prefilled: func(slot, done, total int) {
 			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})
 		},
 	}
 }
 
-// next samples a token and passes its text on.
+// next samples a token and emits its text.
 func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	var mask sample.Mask
 	if g.state != nil {
-		if err := g.state.Mask(g.mask); err != nil { // stuck, or too complex
+		if err := g.state.Mask(g.mask); err != nil { // no token is allowed, or the grammar is too complex
 			return 0, false, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
 		mask = sample.Mask(g.mask)
@@ -336,8 +337,9 @@ func (g *generation) pick(logits []float32, mask sample.Mask) (llm.Token, error)
 	return g.tok.EOS(), nil
 }
 
-// say decodes a token and emits the text that can no longer change. Reasoning tokens are
-// not part of the answer, and inserted tokens cannot complete a stop string.
+// say decodes a token and emits the text that can no longer change. Reasoning
+// tokens do not count as part of the answer, and inserted tokens cannot complete a
+// stop string.
 func (g *generation) say(t llm.Token, thinking, inserted bool) error {
 	if g.r.Logprobs && !thinking {
 		p := Token{ID: t, Bytes: g.tok.Piece(t)}

@@ -26,7 +26,7 @@ type LoRA struct {
 type adapters struct {
 	files   []*gguf.File
 	list    []namedAdapter
-	ignored []string // tensors that replace norms, which is not done
+	ignored []string // tensors that would replace norms, which is not supported
 	digest  []byte   // digest of files and scales; nil without adapters
 }
 

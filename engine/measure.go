@@ -14,7 +14,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// Calibrator measures the model, and keeps calibrations of it.
+// Calibrator measures the model and saves its calibrations.
 func (m *Model) Calibrator() *calibrate.Model {
 	id := m.identity()
 	return &calibrate.Model{
@@ -38,7 +38,7 @@ func (m *Model) compileTrial(ctx context.Context, b backend.Backend, n, rows int
 	}}, nil
 }
 
-// measured is what a load has measured for its cache.
+// measured is the result of the measurements for a load's cache.
 type measured struct {
 	cache    kv.Settings               // with the calibration and the tables of InnerQ
 	progress func(share float64) error // progress of the rest of the load; may be nil
@@ -54,8 +54,8 @@ func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 	return w, err
 }
 
-// smallest returns the options of a cache with a context that every model has, to find
-// out which cache types a load gets.
+// smallest returns the options with a short context that every model has, to find
+// out which cache types a load uses.
 func (m *Model) smallest(o Options, cache kv.Settings) Options {
 	o.Context, o.Cells, o.KV = min(m.Config().Context, MinContext), 0, cache
 	return o
@@ -76,9 +76,9 @@ func (m *Model) anyLayer(o Options, ok func(y *kv.LayerLayout) bool) (bool, erro
 	return false, nil
 }
 
-// calibrate returns the settings of the cache with the calibration that the cache
-// types need, one that is kept or a new one. Where nothing may be measured the layout
-// takes safe types.
+// calibrate returns the cache settings with the calibration that the cache types
+// need, either a saved one or a new one. If measuring is not allowed, the layout
+// uses types that need no calibration.
 func (x *opened) calibrate(ctx context.Context, o Options) (*measured, error) {
 	m := x.model
 	w := &measured{cache: o.KV, progress: o.Progress}
@@ -103,7 +103,7 @@ func (x *opened) calibrate(ctx context.Context, o Options) (*measured, error) {
 		return without, nil
 	}
 	if o.CalibrateLater {
-		// Strict types may allow no load without a calibration.
+		// Strict types may not allow a load without a calibration.
 		without.cache.CalibratedLater = true
 		if _, err := m.Prepare(m.smallest(o, without.cache), 0); err == nil {
 			return without, nil
@@ -123,9 +123,9 @@ func (x *opened) calibrate(ctx context.Context, o Options) (*measured, error) {
 	return w, err
 }
 
-// equaliseKeys adds the tables of InnerQ, where the options ask for them. They are
-// measured before the cache is laid out, on keys of the built-in text, so that they do
-// not depend on the first request.
+// equaliseKeys adds the tables of InnerQ if the options request them. They are
+// measured on the built-in text before the cache is laid out, so that they do not
+// depend on the first request.
 func (x *opened) equaliseKeys(ctx context.Context, o Options, w *measured) error {
 	m, s := x.model, &w.cache
 	if s.InnerQ.Groups == 0 || s.Equalised != nil || m.Config().Embedding {
@@ -144,13 +144,13 @@ func (x *opened) equaliseKeys(ctx context.Context, o Options, w *measured) error
 	return nil
 }
 
-// calibrate measures the calibration that the options need, and keeps it.
+// calibrate measures the calibration that the options need and saves it.
 func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options) (*kv.Calibration, error) {
 	how.Threads, how.NoRepack, how.Sense, how.Partial = o.Threads, o.NoRepack, o.KV.AutoBits > 0, o.Calibrations
 	measure := m.Calibrator()
 	c, err := measure.Measure(ctx, how)
 	switch {
-	case errors.Is(err, calibrate.ErrNotFinite): // the channels exist; loading does not judge models
+	case errors.Is(err, calibrate.ErrNotFinite): // the channels exist; loading does not check the model for NaN
 		how.Log.Warn("cache sensitivity not measured", "err", err)
 	case err != nil:
 		return nil, err
@@ -186,7 +186,7 @@ func CalibrateFile(ctx context.Context, path string, o Options, progress func(sh
 			log = slog.New(slog.DiscardHandler)
 		}
 		known, kept := m.Calibrator().Read(o.Calibrations)
-		if kept != nil { // nothing usable was kept
+		if kept != nil { // no usable calibration was saved
 			known = nil
 		}
 		_, err = m.calibrate(ctx, o, calibrate.Options{Calibration: known, Rows: backgroundRows, Log: log, Progress: progress})
@@ -194,8 +194,8 @@ func CalibrateFile(ctx context.Context, path string, o Options, progress func(sh
 	return errors.Join(err, m.Close())
 }
 
-// kept is the calibration in the folder; nil without one, or with one that
-// cannot be used.
+// kept returns the calibration in the folder, or nil if it is missing or cannot
+// be used.
 func (x *opened) kept(folder string) (*kv.Calibration, error) {
 	if folder == "" {
 		return nil, nil
@@ -211,9 +211,10 @@ func (x *opened) kept(folder string) (*kv.Calibration, error) {
 	return c, err
 }
 
-// WithCalibration returns the options of a plan with the calibration that a load would
-// find, and with what the load does without. kv.ErrCalibration says that the one in
-// the folder cannot be used; the options hold without it.
+// WithCalibration returns the options of a plan with the calibration that a load
+// would find, or with the settings that a load uses without one. The error
+// kv.ErrCalibration reports that the saved calibration cannot be used. The options
+// are valid even then.
 func (m *Model) WithCalibration(o Options) (Options, error) {
 	o.KV.Uncalibrated, o.KV.CalibratedLater = o.NoCalibration || o.CalibrateLater, o.CalibrateLater && !o.NoCalibration
 	o.KV.SelfCalibrate = true

@@ -9,7 +9,8 @@ import (
 	"godwit/engine/cpu"
 )
 
-// HostMemory is the most memory that this process may use, in bytes; 0 if unknown.
+// HostMemory returns the maximum memory that this process may use, in bytes, or 0
+// if unknown.
 func HostMemory() int64 {
 	list, err := (cpu.Driver{}).Devices()
 	if err != nil || len(list) == 0 {
@@ -18,14 +19,14 @@ func HostMemory() int64 {
 	return list[0].Memory
 }
 
-// Memory counts what the models of one process have reserved on the host and not
-// touched yet, since the system still calls that free. Engines that share one
-// never promise the same bytes twice. The zero value is ready, and nil counts
-// nothing.
+// Memory counts the memory that the models of one process have reserved on the host
+// but not touched yet, because the system still reports it as free. Engines that
+// share one Memory never promise the same bytes twice. The zero value is ready, and
+// nil counts nothing.
 type Memory struct {
-	Ledger Ledger // reservations of all the user's processes; nil: only this one counts. Set before use.
-	Budget int64  // host memory for models and kept prefixes; 0: no bound. Set before use.
-	// Left is called with what the models leave of the budget, after every change and
+	Ledger Ledger // reservations of all the user's processes; nil counts only this process. Set before use.
+	Budget int64  // host memory for models and stored prefixes; 0 for no bound. Set before use.
+	// Left is called with the unreserved part of the budget, after every change and
 	// before a load takes its memory. It must not call the engine. It may be nil.
 	Left func(bytes int64)
 
@@ -35,11 +36,11 @@ type Memory struct {
 	renewing  bool  // a timer is set to publish
 }
 
-// Ledger shares what is reserved on the host and not touched yet between
-// processes. Its methods are safe for concurrent use.
+// Ledger shares between processes how much host memory is reserved but not touched
+// yet. Its methods are safe for concurrent use.
 type Ledger interface {
-	// Alone calls f with the bytes of other processes, while none of them is in a
-	// call of f.
+	// Alone calls f with the bytes of other processes. No other process runs its f
+	// at the same time.
 	Alone(f func(others int64))
 	// Others returns the bytes of other processes.
 	Others() int64
@@ -51,17 +52,17 @@ type Ledger interface {
 // corrections the ledger may hold too many bytes, never too few.
 const renewal = 5 * time.Second
 
-// claim is what one program has reserved.
+// claim is the memory that one program has reserved.
 type claim struct {
 	path    string
 	backend string         // backend of the model's device
-	need    backend.Memory // planned; once loaded, the real sizes
+	need    backend.Memory // planned sizes; after the load, the real sizes
 	loading bool
 	share   float64         // weights in place, from 0 to 1, while loading
-	touch   backend.Toucher // nil: unknown, or nothing is left untouched
+	touch   backend.Toucher // nil if unknown, or if nothing is untouched
 }
 
-// untouched is the part that the system still calls free.
+// untouched returns the part that the system still reports as free.
 func (c *claim) untouched() int64 {
 	switch {
 	case c.loading:
@@ -72,9 +73,9 @@ func (c *claim) untouched() int64 {
 	return 0
 }
 
-// Free is the memory that a load can take on a device: what the device says, less
-// what is reserved there and not touched yet. The model at path, if it is loaded,
-// counts as unloaded.
+// Free returns the memory that a load can take on a device: what the device
+// reports, minus what is reserved there but not touched yet. The model at path, if
+// it is loaded, counts as unloaded.
 func (a *Memory) Free(i backend.Info, path string) int64 {
 	if i.Free <= 0 || a == nil {
 		return i.Free
@@ -113,8 +114,9 @@ func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 	return a.within(i, max(free, 1), path) // 0 would be unknown
 }
 
-// claim prepares a load within the free memory and reserves what it needs in one step. Of
-// two simultaneous loads, in one process or two, the second sees the first.
+// claim plans a load within the free memory and reserves what it needs, in one
+// step. If two loads run at once, in one process or two, the second sees the first
+// one's reservation.
 func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*Prepared, error)) (p *Prepared, c *claim, err error) {
 	if a == nil {
 		p, err := prepare(i.Free)
@@ -139,9 +141,9 @@ func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*P
 	return p, c, err
 }
 
-// publish writes the reserved and untouched bytes of all claims to the ledger, at once and
-// then in the background until no claim is left. The caller holds the lock, so that no
-// older figure replaces a newer one.
+// publish writes the reserved and untouched bytes of all claims to the ledger, at
+// once and then in the background until no claim is left. The caller holds the
+// lock, so that an older value never replaces a newer one.
 func (a *Memory) publish() {
 	if a.Ledger == nil {
 		return
@@ -166,7 +168,7 @@ func (a *Memory) publish() {
 	})
 }
 
-// progress notes how much of the weights a claim has in place.
+// progress records the share of a claim's weights that is in place.
 func (a *Memory) progress(c *claim, share float64) {
 	if c == nil {
 		return
@@ -176,7 +178,7 @@ func (a *Memory) progress(c *claim, share float64) {
 	c.share = share
 }
 
-// loaded gives a claim its program.
+// loaded sets the program of a claim.
 func (a *Memory) loaded(c *claim, p backend.Program) {
 	if c == nil {
 		return
@@ -185,7 +187,7 @@ func (a *Memory) loaded(c *claim, p backend.Program) {
 	defer a.mu.Unlock()
 	held := p.Memory()
 	if c.need.Weights == 0 {
-		held.Weights = 0 // another program's
+		held.Weights = 0 // the weights belong to another program
 	}
 	c.loading, c.need = false, held
 	c.touch, _ = p.(backend.Toucher)

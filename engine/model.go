@@ -16,8 +16,9 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Model is an opened file: metadata, and weights bound by name. Nothing is computed yet.
-// Commands that only read metadata use a Model without an Engine.
+// Model is an opened file, with its metadata and with weights bound by name.
+// Nothing is computed yet. Commands that only read metadata use a Model without an
+// Engine.
 type Model struct {
 	Path  string
 	File  *gguf.File
@@ -30,10 +31,10 @@ type Model struct {
 	chat      func() (*chat.Template, error)
 	templates templates // templates of requests
 
-	encoded *model.Encoded // an encoder's rows for its text; nil without them
+	encoded *model.Encoded // rows of the encoder's text; nil without an encoder text
 }
 
-// OpenFile opens a GGUF file, whatever is in it.
+// OpenFile opens a GGUF file with any content.
 func OpenFile(path string) (*gguf.File, error) { return openWith(path, gguf.Open) }
 
 func openWith(path string, open func(string) (*gguf.File, error)) (*gguf.File, error) {
@@ -54,7 +55,7 @@ func openModel(path string, open func(string) (*gguf.File, error)) (*Model, erro
 		return nil, err
 	}
 	var m model.Model
-	err = fault.Guard(func() error { // it reads small tensors
+	err = fault.Guard(func() error { // binding reads small tensors
 		var err error
 		m, err = model.Open(f)
 		return err
@@ -94,7 +95,7 @@ func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
 	b := graph.NewBuilder()
 	m.adapters.record(b)
 	p, err := b.Finish(m.model.Forward(b, in))
-	if err == nil && !in.Pool && !in.Hidden { // those leave out the output matrix
+	if err == nil && !in.Pool && !in.Hidden { // plans for pooling and hidden rows do not use the output matrix
 		err = m.adapters.left(b)
 	}
 	return p, err

@@ -9,10 +9,11 @@ import (
 	"godwit/engine/sched"
 )
 
-// FirstNaN computes tokens afresh and returns the layer and the position of the first NaN
-// or infinite value; -1 and the number of tokens without one. It reads back keys and
-// values, so the cache must be f32 or f16: packed types have no code for NaN. A NaN after
-// the last cache counts as the last layer's.
+// FirstNaN computes tokens again and returns the layer and the position of the
+// first NaN or infinite value, or -1 and the number of tokens without one. It
+// reads keys and values from the cache, so the cache must be f32 or f16, because
+// packed types have no code for NaN. A NaN after the last cache counts as the last
+// layer's.
 func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos int, err error) {
 	layer, pos = -1, len(tokens)
 	if err := e.Config().CheckTokens(tokens); err != nil {
@@ -58,7 +59,7 @@ func (e *Engine) firstNaN(n int) (layer, pos int, err error) {
 			if !bad[kv.K] && !bad[kv.V] {
 				continue
 			}
-			// Both are made from what the layer was given: that came broken.
+			// keys and values come from the layer's input, so that was already NaN
 			layer, pos = y.Layer, p
 			if bad[kv.K] && bad[kv.V] {
 				layer = max(y.Layer-1, 0)
@@ -75,7 +76,7 @@ func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
 	side := y.Side(s)
 	cell := e.cache.Cell(y.Group, 0, pos)
 	if cell < 0 || side.RowBytes == 0 {
-		return false, nil // out of the window, or a view
+		return false, nil // outside the window, or a view
 	}
 	row := make([]byte, side.RowBytes)
 	if err := e.prog.ReadRow(row, layer, s, kv.Packed, cell); err != nil {
@@ -91,7 +92,8 @@ func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
 	return false, nil
 }
 
-// hasNaN also reports infinities, which make NaN of later sums.
+// hasNaN reports whether values contain NaN or infinity. Infinity counts because it
+// makes later sums NaN.
 func hasNaN(x []float32) bool {
 	for _, v := range x {
 		if v != v || math.IsInf(float64(v), 0) {

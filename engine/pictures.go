@@ -20,13 +20,13 @@ import (
 // ImageMarker stands for a picture in the text of a prompt.
 const ImageMarker = chat.ImageMarker
 
-// MaxImages is the most pictures of a request.
+// MaxImages is the maximum number of pictures in a request.
 const MaxImages = 64
 
-// ErrNoImages is wrapped where a model without a projector is given a picture.
+// ErrNoImages is wrapped by errors about pictures for a model without a projector.
 var ErrNoImages = errors.New("this model reads text only")
 
-// DefaultImageCache is the memory for the rows of pictures that were encoded.
+// DefaultImageCache is the memory limit for the rows of encoded pictures.
 const DefaultImageCache = 256 << 20
 
 // seen is a picture that was encoded: its rows, and its tiles without pixels.
@@ -36,21 +36,21 @@ type seen struct {
 	files [][32]byte // hashes of files with these pixels
 }
 
-// pictures turns the pictures of requests into rows, one at a time, and keeps the
-// rows. It is safe for concurrent use.
+// pictures converts the pictures of requests to rows, one picture at a time, and
+// keeps the rows. It is safe for concurrent use.
 type pictures struct {
 	p      *Projector
 	limits ImageLimits
 	budget int64
 
-	turn chan struct{} // held while a picture is decoded and encoded, since its pixels take much memory
+	turn chan struct{} // held while a picture is decoded and encoded, because its pixels take much memory
 
 	mu      sync.Mutex
 	byHash  map[[32]byte]*list.Element // values are *seen
 	byFile  map[[32]byte]*list.Element
-	recent  list.List // the latest use first
+	recent  list.List // most recently used first
 	bytes   int64
-	encoded int64 // pictures that ran through the tower
+	encoded int64 // number of pictures that the tower has encoded
 }
 
 func newPictures(p *Projector, limits ImageLimits, budget int64) *pictures {
@@ -76,7 +76,7 @@ func (s *pictures) get(ctx context.Context, file []byte, private bool, progress 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if x := s.find(s.byFile, name); x != nil { // encoded meanwhile
+	if x := s.find(s.byFile, name); x != nil { // another request has encoded it in the meantime
 		return x, nil
 	}
 	pic, err := s.p.Prepare(file, s.limits)
@@ -134,15 +134,15 @@ func (s *pictures) keep(x *seen, private bool) {
 	}
 }
 
-// count is the number of pictures that ran through the tower.
+// count returns the number of pictures that the tower has encoded.
 func (s *pictures) count() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.encoded
 }
 
-// rowToken is the id of a row of a picture: negative, from the hash of the pixels and the
-// row. Two prefixes are equal only if their pictures are.
+// rowToken returns the id of a picture's row: a negative hash of the pixels and the
+// row number. Two prefixes are thus equal only if their pictures are.
 func rowToken(hash [32]byte, row int) llm.Token {
 	var b [40]byte
 	copy(b[:], hash[:])
@@ -157,8 +157,8 @@ type promptText struct {
 	tiles  []sched.Tile
 }
 
-// tokenise turns the texts around pictures into tokens, each separately. There is one text
-// more than pictures.
+// tokenise converts the texts around pictures to tokens, each separately. There is
+// one more text than pictures.
 func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, pics []*seen) promptText {
 	var out promptText
 	text := func(pieces []tokenizer.Piece) {
@@ -222,7 +222,7 @@ func cutAtImages(pieces []tokenizer.Piece) [][]tokenizer.Piece {
 	return out
 }
 
-// illustrate tokenises pieces with pictures at their markers.
+// illustrate tokenises pieces and inserts pictures at their markers.
 func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, images [][]byte, private bool, progress func(n int, share float64)) (promptText, error) {
 	texts := cutAtImages(pieces)
 	if e.pictures == nil && len(images)+len(texts) > 1 {
@@ -273,8 +273,8 @@ func (m *Model) TextOnly() error {
 // Images reports whether the engine reads pictures.
 func (e *Engine) Images() bool { return e.pictures != nil }
 
-// ImagesEncoded is the number of pictures that ran through the tower. Rows from memory do
-// not count.
+// ImagesEncoded returns the number of pictures that the tower has encoded. Rows
+// from memory do not count.
 func (e *Engine) ImagesEncoded() int64 {
 	if e.pictures == nil {
 		return 0
@@ -282,10 +282,10 @@ func (e *Engine) ImagesEncoded() int64 {
 	return e.pictures.count()
 }
 
-// LogitsOf is Logits of a text with pictures: special tokens in it are parsed, the
-// first token is BOS where the model has it, and each ImageMarker is a picture.
-// Positions count tokens of the text and rows of the pictures; none stands for the
-// last one.
+// LogitsOf is Logits for a text with pictures. Special tokens in the text are
+// parsed, the first token is BOS if the model has one, and each ImageMarker is
+// replaced by a picture. Positions count tokens of the text and rows of the
+// pictures. Without positions it returns the logits of the last one.
 func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, positions []int, step bool) ([]float32, error) {
 	p, err := e.illustrate(ctx, []tokenizer.Piece{{Text: text, Trusted: true}}, images, false, nil)
 	if err != nil {
@@ -307,7 +307,7 @@ func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, pos
 	for pos := range where {
 		left[pos] = true
 	}
-	for len(left) > 0 { // rows of a tile are read in one step, which has few outputs
+	for len(left) > 0 { // a tile's rows are read in one step, which has few outputs
 		now := make(map[int]bool)
 		for pos := range left {
 			if len(now) < outputs-1 {

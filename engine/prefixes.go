@@ -10,8 +10,8 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Prefixes stores what conversations have read, for all models of a process. See package
-// prefix.
+// Prefixes stores the KV cells of text prefixes, for all models of a process. See
+// package prefix.
 type (
 	Prefixes      = prefix.Store
 	PrefixOptions = prefix.Options
@@ -21,20 +21,21 @@ type (
 	PrefixFolder string // path of a folder of prefixes
 )
 
-// ErrPrefixesBusy says that another process uses a folder of prefixes.
+// ErrPrefixesBusy reports that another process uses a folder of prefixes.
 var ErrPrefixesBusy = prefix.ErrBusy
 
-// OpenPrefixes opens a store. Close the engines that use it first.
+// OpenPrefixes opens a store. Close the engines that use it before you close the
+// store.
 func OpenPrefixes(o PrefixOptions) *Prefixes { return prefix.Open(o) }
 
-// List lists what a folder holds, with the bytes of its files.
+// List lists the stored prefixes in a folder, with the bytes of their files.
 func (f PrefixFolder) List() ([]PrefixChains, int64, error) { return prefix.Inspect(string(f)) }
 
-// Clear deletes what a folder holds, unless a process uses it.
+// Clear deletes the stored prefixes in a folder, unless a process uses it.
 func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
 
-// identity covers everything that decides what bytes in the cache mean, for the keys of
-// stored prefixes.
+// identity hashes everything that determines what bytes in the cache mean, for the
+// keys of stored prefixes.
 func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
 	id, err := cache.Identity()
 	o := &p.Options
@@ -49,8 +50,8 @@ func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
 	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
 }
 
-// borders are the positions where messages of a prompt end: control tokens that do not
-// follow another one within two tokens.
+// borders returns the positions where messages of a prompt end: the control tokens
+// that are not within two tokens after another one.
 func borders(tok *tokenizer.Tokenizer, prompt []llm.Token) (list []int) {
 	last := 0
 	for pos, t := range prompt {

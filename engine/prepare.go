@@ -12,12 +12,12 @@ import (
 	"godwit/engine/model"
 )
 
-// Prepared is everything about a load that needs no device memory. A load, every
-// plan that is shown, and every measurement start from one, so they agree.
+// Prepared is the part of a load that needs no device memory. Loads, displayed
+// plans and measurements all start from a Prepared, so they agree.
 type Prepared struct {
-	Options Options // as given, with every choice filled in
+	Options Options // the given options with all defaults set
 	Context int     // tokens of one sequence
-	Trained int     // longest context that the model was made for, RoPE scaling included
+	Trained int     // longest context for which the model was made, including RoPE scaling
 	Layout  kv.Layout
 	Sizes   backend.Sizes
 	Events  []kv.Event     // log lines about context, memory and cache types
@@ -26,19 +26,19 @@ type Prepared struct {
 	graph  *graph.Plan
 	model  *Model
 	weight int64 // bytes of the weights
-	ubatch int   // rows of a batch before the context bounds them
+	ubatch int   // rows of a batch before the context limits them
 	pool   bool  // compute one pooled row per text instead of logits
 }
 
-// ErrMemory is the class of errors about too little memory.
+// ErrMemory is the class of errors about insufficient memory.
 var ErrMemory = backend.ErrMemory
 
 // MemoryError says that a load does not fit in free memory. It wraps ErrMemory.
 type MemoryError struct {
-	Context      int   // requested tokens, of all sequences together if Cells is set
+	Context      int   // requested tokens, for all sequences together if Cells is set
 	Wanted, Free int64 // bytes
 	Weights      int64 // bytes of weights in Wanted
-	Largest      int   // longest context that fits; 0: none
+	Largest      int   // longest context that fits, or 0
 	Cells        bool  // Options.Cells set the size of the cache
 }
 
@@ -57,18 +57,18 @@ func (e *MemoryError) Error() string {
 	return text + "; no context fits"
 }
 
-// Unwrap makes the class known to errors.Is.
+// Unwrap returns ErrMemory.
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 
-// Prepare decides everything about a load that needs no device memory. It reads
-// no weights and has no side effects. A context that the options leave open is
-// at most what fits in half of the free bytes. With free 0, unknown, nothing is
-// compared with memory. Where only memory is lacking, the error is a
-// *MemoryError and Prepared is complete beside it.
+// Prepare decides everything about a load that needs no device memory. It reads no
+// weights and has no side effects. If the options leave the context open, it is at
+// most what fits in half of the free bytes. If free is 0, the free memory is
+// unknown and nothing is compared with it. If only memory is lacking, the error is
+// a *MemoryError and the returned Prepared is still complete.
 func (m *Model) Prepare(o Options, free int64) (*Prepared, error) { return m.prepare(o, free, false) }
 
-// prepare is Prepare, or with pool for the second program that embeds texts over
-// weights that are loaded already.
+// prepare is Prepare. With pool, it prepares the second program, which embeds texts
+// with weights that are already loaded.
 func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 	if o.Context < 0 || o.Cells < 0 || o.Parallel < 0 || o.UBatch < 0 {
 		return nil, errors.New("context, cells, parallel sequences and batch must not be negative")
@@ -105,8 +105,8 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 	return p, nil
 }
 
-// filled returns the options with every choice that they leave open, and without what
-// embedding models do not have.
+// filled returns the options with defaults for everything left open, and without
+// options that do not apply to embedding models.
 func (m *Model) filled(o Options) Options {
 	if o.Parallel == 0 {
 		o.Parallel = DefaultParallel
@@ -124,13 +124,13 @@ func (m *Model) filled(o Options) Options {
 	if o.Want.V == nil {
 		o.Want.V = kv.F32
 	}
-	s := &o.KV // nothing is measured for them
+	s := &o.KV // these models are never measured
 	s.Calibration, s.Uncalibrated, s.SelfCalibrate, s.CalibratedLater = nil, false, false, false
 	s.InnerQ, s.Equalised = kv.InnerQ{}, nil
 	return o
 }
 
-// sized lays out one context.
+// sized computes the layout for a context.
 func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	g, err := m.plan(model.Inputs{
 		Context: ctx, Pool: pool, Pictures: m.projector != nil && !pool,
@@ -166,7 +166,7 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	return p, nil
 }
 
-// outputs is how many rows of a batch can have results.
+// outputs returns the number of rows of a batch that can have results.
 func (m *Model) outputs(o Options) int {
 	if m.Config().WholeText() && (m.Config().Whole || o.Hidden) {
 		return o.UBatch
@@ -174,17 +174,17 @@ func (m *Model) outputs(o Options) int {
 	return max(outputs, o.Parallel)
 }
 
-// width is the number of values of a row of results.
+// width returns the number of values in a result row.
 func (p *Prepared) width() int { return p.graph.Values[p.graph.Output].Width }
 
-// rows is the number of rows of a batch at a context: the whole text for a model whose
-// rows see all of it.
+// rows returns the number of rows of a batch at a context. For a model with
+// bidirectional attention, it is the whole text.
 func (p *Prepared) rows(ctx int) int {
 	if p.model.Config().WholeText() {
 		return ctx
 	}
 	n := p.ubatch
-	if x := p.model.projector; x != nil && x.Whole { // one tile, and a row for each sequence
+	if x := p.model.projector; x != nil && x.Whole { // room for one tile, and a row for each sequence
 		n = max(n, x.LargestTile(p.Options.ImageLimits)+p.Options.Parallel)
 	}
 	return min(n, max(ctx, 1))
@@ -201,7 +201,7 @@ func holds(l *kv.Layout, onHost int, driver backend.Driver) error {
 	return d.Holds(&part)
 }
 
-// weightBytes is the memory that the weights of a plan take on the device.
+// weightBytes returns the memory that the weights of a plan take on the device.
 func (m *Model) weightBytes(g *graph.Plan, o Options) int64 {
 	var d backend.Driver = cpu.Driver{}
 	if onDevice(o) {
@@ -216,12 +216,12 @@ func (m *Model) weightBytes(g *graph.Plan, o Options) int64 {
 // onDevice reports whether the driver of the options runs any layer.
 func onDevice(o Options) bool { return o.Driver != nil && (o.GPULayers == nil || *o.GPULayers > 0) }
 
-// backend is how a device is opened for the options.
+// backend returns the options for opening the device.
 func (o Options) backend() backend.Options {
 	return backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock, Unchecked: o.Unchecked}
 }
 
-// needAt is the memory of a load with another context.
+// needAt returns the memory of a load with another context.
 func (p *Prepared) needAt(ctx int) backend.Memory {
 	steps := make([]int, len(p.graph.Nodes))
 	for i := range steps {
@@ -260,7 +260,8 @@ func (p *Prepared) open(own int, free int64) int {
 	return max(n, p.Options.AtLeast)
 }
 
-// lack is the error where a load does not fit in free memory; nil where it does.
+// lack returns the error for a load that does not fit in free memory, or nil if it
+// fits.
 func (p *Prepared) lack(free int64) error {
 	wanted := p.Need.Total()
 	if free <= 0 || wanted <= free {
@@ -283,7 +284,7 @@ func (p *Prepared) note(level slog.Level, text string, attrs ...slog.Attr) {
 	p.Events = append(p.Events, kv.Event{Level: level, Text: text, Attrs: attrs})
 }
 
-// Plan describes the cache, for a model of that name.
+// Plan describes the cache for a model of the given name.
 func (p *Prepared) Plan(name string) Plan {
 	plan := kv.NewPlan(&p.Layout, name, p.Context)
 	plan.Trained = p.Trained
@@ -294,7 +295,7 @@ func (p *Prepared) Plan(name string) Plan {
 	return plan
 }
 
-// Warnings returns the warnings in the log of a load, as sentences.
+// Warnings returns the warnings of a load as sentences.
 func (p *Prepared) Warnings() []string {
 	list := []string{}
 	for _, e := range p.Events {
@@ -305,8 +306,8 @@ func (p *Prepared) Warnings() []string {
 	return list
 }
 
-// reach is the longest context that the model was made for: the trained length,
-// or as far as the file's RoPE scaling stretches it.
+// reach returns the longest context for which the model was made: the trained
+// length, or the length that RoPE scaling in the file extends it to.
 func (m *Model) reach() int {
 	trained := m.Config().Context
 	get := func(key string) float64 {
@@ -327,8 +328,9 @@ func (m *Model) reach() int {
 	return trained
 }
 
-// Free is the memory for a load with these options, including what the model at path would
-// free if it is loaded. 0: unknown without opening the device.
+// Free returns the memory for a load with these options, including what the model
+// at path would free if it is loaded. 0 means that it is unknown without opening
+// the device.
 func (o Options) Free(path string) int64 {
 	var d backend.Driver = cpu.Driver{}
 	device := 0
@@ -337,7 +339,7 @@ func (o Options) Free(path string) int64 {
 	}
 	list, err := d.Devices()
 	if err != nil || device >= len(list) {
-		return 0 // the load will say what is wrong
+		return 0 // the load reports what is wrong
 	}
 	return o.Memory.Free(list[device], path)
 }
@@ -353,8 +355,8 @@ func (m *Model) Plan(name string, o Options) (Plan, error) {
 	return p.Plan(name), nil
 }
 
-// Planned is Prepare for a plan that is shown: it uses the saved calibration, and lack of
-// memory is not an error.
+// Planned is Prepare for a plan to display. It uses the saved calibration, and
+// insufficient memory is not an error.
 func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
 	o, err := m.WithCalibration(o)
 	if err != nil && !errors.Is(err, kv.ErrCalibration) {
@@ -367,7 +369,7 @@ func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
 	return p, err
 }
 
-// PlanFile is Model.Plan of a file that is not open.
+// PlanFile is Model.Plan for a file that is not open.
 func PlanFile(path, name string, o Options) (Plan, error) {
 	m, err := OpenModel(path)
 	if err != nil {
@@ -377,8 +379,8 @@ func PlanFile(path, name string, o Options) (Plan, error) {
 	return p, errors.Join(err, m.Close())
 }
 
-// Fits reports with a *MemoryError that a load of a file does not fit in free bytes.
-// Nothing is loaded, and free 0 always fits.
+// Fits returns a *MemoryError if loading a file does not fit in free bytes. It
+// loads nothing. If free is 0, every load fits.
 func Fits(path string, o Options, free int64) error {
 	m, err := OpenModel(path)
 	if err != nil {

@@ -21,13 +21,13 @@ var ErrImage = vision.ErrImage
 // ErrProjector is wrapped by errors about projector files.
 var ErrProjector = vision.ErrProjector
 
-// MaxImageBytes is the largest file of a picture.
+// MaxImageBytes is the maximum size of a picture file.
 const MaxImageBytes = vision.MaxBytes
 
-// ImageLimits bound the tokens of a picture.
+// ImageLimits limit the tokens of a picture.
 type ImageLimits = vision.Limits
 
-// Picture is a picture that is ready for a projector.
+// Picture is a picture prepared for a projector.
 type Picture = vision.Picture
 
 // Projector is an image tower that turns pictures into rows for a text model.
@@ -56,7 +56,7 @@ func OpenProjector(path string, o Options) (_ *Projector, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	b := o.backend()
-	b.NoRepack = false // weights are few, and products over all patches many
+	b.NoRepack = false // there are few weights, but products over all patches, so repacking pays
 	if p.dev, err = (cpu.Driver{}).Open(0, b); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func OpenProjector(path string, o Options) (_ *Projector, err error) {
 	return p, err
 }
 
-// Encode returns the rows of all tiles of a picture, [tokens, Width]. Progress is
-// called with the share that is done; it may be nil.
+// Encode returns the rows of all tiles of a picture, [tokens, Width]. progress
+// receives the finished share and may be nil.
 func (p *Projector) Encode(ctx context.Context, pic *Picture, progress func(share float64)) ([]float32, error) {
 	var out []float32
 	for i := range pic.Tiles {
@@ -101,9 +101,10 @@ func (p *Projector) Close() error {
 // projector beside the model.
 const NoProjector = "off"
 
-// FindProjector returns the projector file beside a model: a file mmproj-*.gguf in its
-// folder whose rows have the model's width. Among several it prefers the longest common
-// beginning with the model's name, then the smallest file. Empty: no file fits.
+// FindProjector returns the projector file that belongs to a model: a file
+// mmproj-*.gguf in the same folder whose rows have the model's width. Among
+// several, it prefers the longest common prefix with the model's name, then the
+// smallest file. It returns "" if no file fits.
 func (m *Model) FindProjector() string {
 	dir := filepath.Dir(m.Path)
 	list, err := os.ReadDir(dir)
@@ -138,8 +139,8 @@ func (m *Model) FindProjector() string {
 	return best.path
 }
 
-// projectorWidth is the width of a text model that a projector file fits, the parts
-// of its rows, and its size; 0 for another file.
+// projectorWidth returns the width of the text model that a projector file fits,
+// the number of parts in its rows, and its size. It returns 0 for other files.
 func projectorWidth(path string) (width, parts int, size int64) {
 	f, err := openWith(path, gguf.Open)
 	if err != nil {
@@ -153,7 +154,7 @@ func projectorWidth(path string) (width, parts int, size int64) {
 	return t.Text, t.Width / t.Text, f.Size()
 }
 
-// inCommon is the length of the longest common prefix.
+// inCommon returns the length of the longest common prefix.
 func inCommon(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -162,15 +163,16 @@ func inCommon(a, b string) int {
 	return n
 }
 
-// project opens the projector of the options, or the one beside the model, and
-// checks that it fits.
+// project opens the projector in the options, or else one in the model's folder,
+// and checks that it fits.
 func (m *Model) project(o Options) error {
 	if o.MMProj == NoProjector || m.Config().Embedding {
 		return nil
 	}
 	path := o.MMProj
 	if path == "" {
-		// A projector that nobody asked for must not keep the model off the GPU.
+		// A projector that the user did not request must not prevent the model from
+		// using the GPU.
 		if onDevice(o) && o.Driver.Name() != (cpu.Driver{}).Name() {
 			return nil
 		}
@@ -193,14 +195,14 @@ func (m *Model) project(o Options) error {
 	return nil
 }
 
-// Sight describes how a file reads pictures: a model with its projector, or a projector.
-// The zero value is a model that reads only text.
+// Sight describes how a file reads pictures. The file is a model with its
+// projector, or a projector. The zero value is a model that reads only text.
 type Sight struct {
-	Projector string `json:"projector,omitempty"` // path of the one beside the model
+	Projector string `json:"projector,omitempty"` // path of the projector in the model's folder
 	Family    string `json:"family,omitempty"`    // family of the projector
 	Width     int    `json:"width,omitempty"`     // width of the text model that it fits
 	Dynamic   bool   `json:"dynamic,omitempty"`   // pictures keep their shape
-	Tokens    int    `json:"tokens,omitempty"`    // most of a tile
+	Tokens    int    `json:"tokens,omitempty"`    // maximum number of tokens in a tile
 }
 
 // SightOf returns how a file reads pictures.

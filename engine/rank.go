@@ -12,8 +12,8 @@ import (
 // ErrRank is returned for a model that cannot score documents.
 var ErrRank = errors.New("this is not a reranker: its pooling type is not rank; load a model made for reranking, such as a BGE reranker, as GGUF")
 
-// Rank returns how well a document answers a query, as an unbounded score, and the number
-// of tokens read. Higher is better.
+// Rank returns a relevance score of a document for a query, and the number of
+// tokens read. The score is unbounded, and higher is better.
 func (e *Engine) Rank(ctx context.Context, query, document string) (score float32, tokens int, err error) {
 	if !e.Config().Rank {
 		return 0, 0, ErrRank
@@ -33,8 +33,8 @@ func (e *Engine) Rank(ctx context.Context, query, document string) (score float3
 	return row[0], len(pair), nil
 }
 
-// rankPair joins a query and a document as rerankers are trained: BERT separates
-// them with one [SEP], RoBERTa's descendants with two </s>.
+// rankPair joins a query and a document as rerankers are trained: BERT with one
+// [SEP] between them, RoBERTa's descendants with two </s>.
 func rankPair(t *tokenizer.Tokenizer, query, document string) []llm.Token {
 	bos, end := t.BOS(), t.EOS()
 	wordPiece := t.Kind() == tokenizer.WPM

@@ -8,32 +8,32 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Budget bounds the reasoning of an answer. Once it is used up, the end of
-// thinking is inserted and the answer follows.
+// Budget limits the reasoning of an answer. Once the budget is used up, the closing
+// tag of the reasoning is inserted and the answer follows.
 type Budget struct {
 	Tokens  int    // reasoning tokens; 0 ends thinking at once, negative: no limit
-	Message string // inserted before the end of thinking; may be empty
+	Message string // text inserted before the closing tag; may be empty
 }
 
 // Control changes an answer while it is generated. Its methods may be called
 // from any goroutine.
 type Control struct{ end atomic.Bool }
 
-// EndReasoning ends the thinking at the next token, as a used-up Budget does.
-// It has no effect on an answer that does not think.
+// EndReasoning ends the reasoning at the next token, as a used-up Budget does. It
+// has no effect on an answer without reasoning.
 func (c *Control) EndReasoning() { c.end.Store(true) }
 
-// maxGrace bounds how many tokens the end of thinking waits for the rest of a
-// character or of a tag that the model has begun.
+// maxGrace bounds how many tokens the closing tag is delayed to complete a
+// character or tag that the model has begun.
 const maxGrace = 16
 
 // thinkEnd ends the reasoning of one answer.
 type thinkEnd struct {
 	budget  Budget
 	control *Control
-	closing string      // text that ends thinking; empty: the model has no such mark
+	closing string      // text that ends reasoning; "" if the model has none
 	queue   []llm.Token // tokens left to insert
-	waited  int         // tokens since thinking should have ended
+	waited  int         // tokens since reasoning should have ended
 }
 
 // newThinkEnd prepares to end the reasoning in an answer to p.
@@ -51,7 +51,7 @@ func newThinkEnd(r *Request, p *chat.Prompt) thinkEnd {
 	return e
 }
 
-// next returns the next token to insert. settled reports that no character or tag is
+// next returns the next token to insert. settled means that no character or tag is
 // incomplete.
 func (e *thinkEnd) next(t *tokenizer.Tokenizer, thinking, settled bool, thought int) (llm.Token, bool) {
 	if len(e.queue) == 0 {

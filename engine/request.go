@@ -13,36 +13,36 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// ErrMask is returned when a grammar refuses a token that its own mask allowed.
-// It never happens; servers count it to show that.
+// ErrMask is returned when a grammar rejects a token that its own mask allowed.
+// This should never happen. Servers count it to prove that.
 var ErrMask = errors.New("the grammar refused a token that it had allowed")
 
-// ErrRequest is the class of errors about requests that cannot be run.
+// ErrRequest is the class of errors about invalid requests.
 var ErrRequest = errors.New("request")
 
-// Request asks for one answer. Exactly one of Chat, Pieces, Prompt and Tokens
-// is the prompt.
+// Request asks for one answer. Exactly one of Chat, Pieces, Prompt and Tokens must
+// be set.
 type Request struct {
 	Chat   *Chat             // messages for the model's chat template
 	Pieces []tokenizer.Piece // marked text
 	Prompt string            // plain text, special tokens in it parsed
-	Tokens []llm.Token       // ids as they are
-	Images [][]byte          // files of pictures, one for each ImageMarker in text; messages hold their own
+	Tokens []llm.Token       // token ids
+	Images [][]byte          // picture files, one for each ImageMarker in the text; messages contain their own pictures
 	// Fetch returns the file behind the URL of a picture in messages; nil: only data:
 	// URLs are read.
 	Fetch func(ctx context.Context, url string) ([]byte, error)
 
 	Sampling    sample.Params // the zero value is greedy
-	MaxTokens   int           // most tokens of the answer; 0: until the context is full
+	MaxTokens   int           // maximum number of tokens in the answer; 0: until the context is full
 	Stop        []string      // texts that end the answer and are not part of it
 	Grammar     *grammar.Grammar
 	Logprobs    bool   // report the log-probability of each token
 	TopLogprobs int    // number of alternatives to report with it
 	IgnoreEOG   bool   // continue after end-of-generation tokens
 	Special     bool   // show control tokens in the text
-	Fresh       bool   // compute the whole prompt, reuse nothing
-	Salt        string // only requests with the same salt share what was read
-	Private     bool   // forget what was read when the answer ends
+	Fresh       bool   // compute the whole prompt and reuse nothing
+	Salt        string // only requests with the same salt share cached text
+	Private     bool   // forget the text when the answer ends
 	Slot        *int   // the slot to use; nil: any
 	OneCall     bool   // end the answer before a second tool call
 	// Encoding is called while picture n, from 0, is encoded, with the share that is
@@ -50,11 +50,11 @@ type Request struct {
 	Encoding func(n int, share float64)
 	// Prediction is a text that the answer is likely to repeat, for a Drafter.
 	Prediction string
-	Queued     func() // called once the prompt is in tokens and waits for its turn; may be nil
+	Queued     func() // called once the prompt is tokenised and waits for a slot; may be nil
 	Keep       int    // tokens of the start that a context shift keeps; -1: the whole prompt
 
-	// Notice is called before the first event with what differs from the request. It may be
-	// nil.
+	// Notice is called before the first event with the ways in which the request
+	// was changed. It may be nil.
 	Notice func(text string)
 
 	Budget  *Budget  // reasoning budget for messages; nil: no limit
@@ -68,26 +68,26 @@ type Kind uint8
 const (
 	Prefill   Kind = iota // Done of Total prompt tokens have been read
 	Text                  // a piece of the answer
-	Reasoning             // a piece of the model's thinking
+	Reasoning             // a piece of the reasoning
 	Call                  // a piece of a tool call
 	End                   // the last event; Result is set
 )
 
-// Event is one step in the answer to a request. Text is valid UTF-8 and never contains part
-// of a stop string.
+// Event is one step of an answer. Text is valid UTF-8 and never contains a part of
+// a stop string.
 type Event struct {
 	Kind        Kind
 	Text        string
 	Call        CallDelta
-	Tokens      []Token     // behind this text, where log-probabilities are asked
-	IDs         []llm.Token // behind this text, or reasoning, or call
-	Slot        int         // slot that reads the prompt
+	Tokens      []Token     // tokens of this text, if log-probabilities were requested
+	IDs         []llm.Token // token ids of this text, reasoning or call
+	Slot        int         // slot that processes the prompt
 	Done, Total int
 	Result      *Result
 }
 
-// CallDelta is a piece of a tool call: the first of an index has ID and Name,
-// the others have the next part of Arguments, which add up to a JSON object.
+// CallDelta is a piece of a tool call. The first piece of an index has ID and Name.
+// The others have parts of Arguments, which together form a JSON object.
 type CallDelta struct {
 	Index     int
 	ID, Name  string
@@ -119,7 +119,7 @@ const (
 // Result describes a finished request.
 type Result struct {
 	Finish     string
-	Stop       string // the stop string that ended the answer; empty: none did
+	Stop       string // the stop string that ended the answer, or ""
 	Tokens     []llm.Token
 	Seed       int64
 	Slot       int
@@ -128,20 +128,20 @@ type Result struct {
 	Stored     int    // reused tokens that came from memory or disk, not from a slot
 	FromDisk   int    // reused tokens that were read from disk
 	Ended      int    // position at which reuse ended
-	Why        string // why it ended there, without text
-	Completion int    // generated tokens, the one that ended the answer included
+	Why        string // reason why reuse ended there, without any text of the conversation
+	Completion int    // generated tokens, including the one that ended the answer
 	Reasoning  int    // reasoning tokens, including the closing tag unless it was inserted
 	Drafted    int    // tokens that a Drafter proposed
 	Accepted   int    // proposed tokens that became part of the answer
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration
-	Shifts     int      // times that the context was full and its middle was dropped
-	Full       bool     // the answer ended because the context is full
+	Shifts     int      // number of context shifts
+	Full       bool     // the answer ended because the context was full
 	Broken     []string // violations of the schema where the grammar did not enforce it
 }
 
-// Encode turns a request's prompt without pictures into tokens.
+// Encode tokenises a request's prompt without pictures.
 func (m *Model) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
 	a, err := m.parse(ctx, r)
 	if err == nil && len(a.images) > 0 {
@@ -153,13 +153,13 @@ func (m *Model) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
 	return m.encode(&a)
 }
 
-// asked is the prompt of a request before tokenising.
+// asked is the prompt of a request before tokenisation.
 type asked struct {
-	tokens  []llm.Token // ids as they are; nil for text
+	tokens  []llm.Token // token ids; nil for text
 	pieces  []tokenizer.Piece
 	special bool // add the model's BOS and EOS tokens, as for plain text
 	chat    *chat.Prompt
-	images  [][]byte // files of pictures, one for each marker in pieces
+	images  [][]byte // picture files, one for each marker in pieces
 	private bool
 }
 
@@ -199,7 +199,7 @@ func (m *Model) parse(ctx context.Context, r *Request) (a asked, err error) {
 	return a, nil
 }
 
-// encode turns a prompt without pictures into tokens.
+// encode tokenises a prompt without pictures.
 func (m *Model) encode(a *asked) ([]llm.Token, error) {
 	if a.tokens != nil {
 		return a.tokens, nil
@@ -211,7 +211,7 @@ func (m *Model) encode(a *asked) ([]llm.Token, error) {
 	return t.Encode(nil, a.pieces, tokenizer.Options{AddSpecial: a.special, AddBOS: !a.special, ParseSpecial: true}), nil
 }
 
-// Encode turns a request's prompt into tokens; rows of pictures are below 0.
+// Encode tokenises a request's prompt. Rows of pictures have negative ids.
 func (e *Engine) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
 	a, err := e.model.parse(ctx, r)
 	if err != nil {
@@ -221,7 +221,7 @@ func (e *Engine) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
 	return text.tokens, err
 }
 
-// readPrompt turns a prompt into tokens, and its pictures into rows.
+// readPrompt tokenises a prompt and converts its pictures to rows.
 func (e *Engine) readPrompt(ctx context.Context, a *asked, progress func(n int, share float64)) (promptText, error) {
 	if len(a.images) > 0 {
 		return e.illustrate(ctx, a.pieces, a.images, a.private, progress)

@@ -5,9 +5,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// rotaries reads the RoPE of each layer's keys from the plan. It returns nil for models
-// whose keys depend on the position in another way; a context shift then reads the text
-// again.
+// rotaries reads the RoPE of each layer's keys from the plan. It returns nil for
+// models whose keys depend on the position in another way. After a context shift,
+// those models compute the text again.
 func rotaries(p *graph.Plan, layers int) []kv.Rotary {
 	t := tracer{p: p, from: make(map[graph.Value]*graph.Node)}
 	for i := range p.Nodes {
@@ -50,8 +50,8 @@ type tracer struct {
 	from map[graph.Value]*graph.Node
 }
 
-// parts are the columns of each head of v that RoPE rotates. ok is false if an operation
-// after RoPE prevents rotating further.
+// parts returns the columns of each head of v that RoPE rotates. ok is false if an
+// operation after RoPE makes a further rotation impossible.
 func (t *tracer) parts(v graph.Value) (parts []kv.RotaryPart, ok bool) {
 	n := t.from[v]
 	if n == nil {
@@ -78,7 +78,7 @@ func (t *tracer) parts(v graph.Value) (parts []kv.RotaryPart, ok bool) {
 		return t.parts(n.In[0])
 	case graph.Norm:
 		parts, ok = t.parts(n.In[0])
-		plain := op.W == nil && op.B == nil && op.Kind != graph.Layer // keeps angles
+		plain := op.W == nil && op.B == nil && op.Kind != graph.Layer // the operation keeps angles
 		return parts, ok && (plain || len(parts) == 0)
 	}
 	for _, in := range n.In {

@@ -15,7 +15,7 @@ var (
 	ErrClosed  = sched.ErrClosed
 	ErrSlot    = sched.ErrSlot
 	ErrSession = sched.ErrSession
-	ErrFull    = kv.ErrFull    // other sequences hold the cells
+	ErrFull    = kv.ErrFull    // other sequences occupy the cells
 	ErrBusy    = sched.ErrBusy // too many requests are waiting
 	ErrLogits  = sample.ErrLogits
 )
@@ -25,7 +25,7 @@ type (
 	TooLong  = sched.TooLong  // ErrTooLong with its numbers
 	SlotInfo = sched.SlotInfo // contents of a slot
 	View     = sched.View     // slots and usage, read without waiting
-	Usage    = sched.Usage    // cells, queue and counters of a moment
+	Usage    = sched.Usage    // cells, queue and counters at one moment
 	Step     = sched.Step     // one run of the device
 )
 
@@ -42,15 +42,16 @@ func (e *Engine) Usage(ctx context.Context) (Usage, error) { return e.sched.Usag
 // never waits for the device.
 func (e *Engine) View() (View, error) { return e.sched.View() }
 
-// SaveSlot writes the tokens and cells of an idle slot and returns the number
-// of tokens; RestoreSlot fills one from them, in this process or another, and
-// leaves it empty on an error; EraseSlot empties one.
+// SaveSlot writes the tokens and cells of an idle slot and returns the number of
+// tokens.
 func (e *Engine) SaveSlot(ctx context.Context, slot int, w io.Writer) (int, error) {
 	return e.sched.Save(ctx, slot, w)
 }
 
-// RestoreSlot fills an idle slot from what SaveSlot wrote. It reads r twice if it has to
-// free cells of other idle slots. Requests with the same salt can continue it.
+// RestoreSlot fills an idle slot with data from SaveSlot, which may come from
+// another process. On an error the slot is left empty. RestoreSlot reads r twice if
+// it has to free cells of other idle slots. Requests with the same salt can
+// continue the slot.
 func (e *Engine) RestoreSlot(ctx context.Context, slot int, salt string, r io.ReadSeeker) (int, error) {
 	return e.sched.Restore(ctx, slot, salt, r)
 }

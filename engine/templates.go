@@ -22,8 +22,8 @@ func ChatTemplates() []string { return chat.Builtins() }
 // BuiltinTemplate is the source of a built-in chat template.
 func BuiltinTemplate(name string) (string, bool) { return chat.Builtin(name) }
 
-// templateFor picks the template of a model: the last one for it by name, else
-// the last one for every model, else none.
+// templateFor picks the template for a model: the last one that names it, else the
+// last one for every model, else none.
 func templateFor(path string, list []ChatTemplate) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 	out := ""
@@ -39,19 +39,19 @@ func templateFor(path string, list []ChatTemplate) string {
 	return out
 }
 
-// Bounds of the templates that come with requests.
+// Limits of templates in requests.
 const (
 	maxTemplate  = 1 << 20 // bytes of a template
 	maxTemplates = 8       // templates remembered per model
 )
 
-// templates are the last templates of requests, the newest at the end.
+// templates holds the most recent templates in requests, newest last.
 type templates struct {
 	mu   sync.Mutex
 	list []*chat.Template
 }
 
-// templateOf returns the template of a conversation.
+// templateOf returns the chat template of a conversation.
 func (m *Model) templateOf(c *Chat) (*chat.Template, error) {
 	if c.Template == "" {
 		return m.template()

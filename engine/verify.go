@@ -12,20 +12,20 @@ import (
 // verifier checks a finished answer against the schemas that its grammar does not enforce
 // completely.
 type verifier struct {
-	form      *grammar.Check // grammar of the text; nil: nothing to check
+	form      *grammar.Check // grammar of the text; nil if there is nothing to check
 	functions map[string]*chat.Function
 	notices   []string
 	text      strings.Builder
 	calls     []verified
 }
 
-// verified is a call of the answer.
+// verified is a tool call in the answer.
 type verified struct {
 	name string
 	args strings.Builder
 }
 
-// maxNamed bounds the keywords that a notice names.
+// maxNamed limits how many keywords a notice names.
 const maxNamed = 8
 
 // leave records the keywords to check once the answer is complete.
@@ -42,7 +42,7 @@ func (v *verifier) leave(what string, left []string) {
 	v.notices = append(v.notices, fmt.Sprintf("the grammar of %s may not follow %s%s; it is checked afterwards", what, strings.Join(left, ", "), more))
 }
 
-// document makes the text of the answer be checked if the form's grammar leaves out
+// document requests a check of the answer's text if the form's grammar leaves out
 // keywords.
 func (v *verifier) document(form *grammar.Grammar) {
 	if form != nil && form.Check() != nil {
@@ -51,7 +51,7 @@ func (v *verifier) document(form *grammar.Grammar) {
 	}
 }
 
-// function makes the calls of a function be checked.
+// function requests a check of the calls of a function.
 func (v *verifier) function(f *chat.Function) {
 	if v.functions == nil {
 		v.functions = map[string]*chat.Function{}
@@ -60,8 +60,8 @@ func (v *verifier) function(f *chat.Function) {
 	v.leave(f.Name, f.Left)
 }
 
-// see reads an event. After the last one it checks the answer and lists violations in the
-// result.
+// see processes an event. After the last one, it checks the answer and adds
+// violations to the result.
 func (v *verifier) see(ev *Event) {
 	switch ev.Kind {
 	case Text:

@@ -34,9 +34,9 @@ func SamplingDefaults() Sampling { return sample.Defaults() }
 // ParseGrammar reads a grammar in GBNF.
 func ParseGrammar(text string) (*Grammar, error) { return grammar.ParseGBNF(text) }
 
-// SchemaGrammar is the grammar of the documents that a JSON schema describes. Without
-// strict it leaves out the keywords that a grammar cannot express; answers are checked
-// against those afterwards.
+// SchemaGrammar returns a grammar for the documents that a JSON schema describes.
+// Without strict, it leaves out the keywords that a grammar cannot express, and
+// answers are checked against them afterwards.
 func SchemaGrammar(schema []byte, strict bool) (*Grammar, error) {
 	if strict {
 		return grammar.FromSchema(schema)
@@ -47,8 +47,8 @@ func SchemaGrammar(schema []byte, strict bool) (*Grammar, error) {
 // JSONGrammar is the grammar of one JSON object.
 func JSONGrammar() *Grammar { return grammar.JSON() }
 
-// ParseCacheTypes reads the names of the types of K and V; an empty name
-// leaves the side open.
+// ParseCacheTypes parses the type names of K and V. An empty name leaves that side
+// open.
 func ParseCacheTypes(k, v string) (want CacheWant, err error) {
 	if k != "" {
 		if want.K, err = kv.Parse(k); err != nil {
@@ -76,7 +76,7 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			plan *kv.PlanSide
 		}{{kv.K, &l.K}, {kv.V, &l.V}} {
 			if s.plan.RowBytes == 0 {
-				continue // nothing of its own: shared, or a view
+				continue // the layer has no cells of its own: shared, or a view
 			}
 			rows, err := e.sched.RowBytes(ctx, l.Layer, s.side)
 			if err != nil {
@@ -115,10 +115,9 @@ func (e *Engine) warnSaturated() {
 	}
 }
 
-// Encoder reports whether models of an architecture only make embeddings, whatever
-// their file says.
+// Encoder reports whether all models of an architecture only make embeddings.
 func Encoder(arch string) bool { return model.Encoder(arch) }
 
-// ChatFormat returns the format of conversations that an architecture's models were
-// trained on, for files without a template; empty: unknown.
+// ChatFormat returns the conversation format on which an architecture's models were
+// trained, for files without a template. It returns "" if the format is unknown.
 func ChatFormat(arch string) string { return model.ChatFormat(arch) }
