@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// set stores a value: text as a person writes it on a command line or in the
-// environment, or a bool, number, string or list as TOML and JSON hold it. nil
-// means the default. On an error s is as it was.
+// set stores a value. The value is text as on a command line or in the environment,
+// or a bool, number, string or list as in TOML and JSON. nil selects the default.
+// If set fails, s is unchanged.
 func (f *Field) set(s *Settings, value any) error {
 	target := reflect.ValueOf(s).Elem().FieldByIndex(f.index)
 	if value == nil {
@@ -69,7 +69,7 @@ func (f *Field) assign(v reflect.Value, value any) error {
 	return nil
 }
 
-// wrong is the error of a value of another kind.
+// wrong returns an error for a value of the wrong kind.
 func (f *Field) wrong(value any) error {
 	want := map[string]string{
 		"bool": "true or false", "int": "a whole number", "float": "a number", "text": "text in quotes",
@@ -111,7 +111,8 @@ func (f *Field) assignInt(v reflect.Value, value any) error {
 		v.SetInt(x)
 		return nil
 	case float64:
-		// JSON has no integers; 2^53 is the last one it holds exactly.
+		// JSON has no integers; 2^53 is the largest one that its numbers hold
+		// exactly
 		if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
 			v.SetInt(int64(x))
 			return nil
@@ -145,7 +146,7 @@ func (f *Field) assignFloat(v reflect.Value, value any) error {
 	return f.wrong(value)
 }
 
-// list reads a list; text is one with commas between.
+// list reads a list. In text, commas separate its elements.
 func (f *Field) list(value any) ([]string, error) {
 	switch x := value.(type) {
 	case []string:

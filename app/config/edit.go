@@ -11,9 +11,10 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Save changes settings in the file, by section.key; nil removes one, so that its default
-// applies again. Comments, order and other settings stay as they are, even faulty ones.
-// Either all changes are made or, with an error, none. A damaged file is not changed.
+// Save changes settings in the file, by section.key. nil removes a setting, so that
+// its default applies again. Comments, order and other settings are unchanged, even
+// invalid ones. Save makes either all changes or, with an error, none. It does not
+// change a damaged file.
 func (f *File) Save(changes map[string]any) error {
 	var trial Settings
 	for name, value := range changes {
@@ -61,7 +62,7 @@ func (f *File) Save(changes map[string]any) error {
 	return nil
 }
 
-// tomlValue writes a value as TOML does, on one line.
+// tomlValue writes a value in TOML's notation on one line.
 func tomlValue(value any) (string, error) {
 	out, err := toml.Marshal(map[string]any{"k": value})
 	if err != nil {
@@ -70,15 +71,15 @@ func tomlValue(value any) (string, error) {
 	return strings.TrimSpace(strings.TrimPrefix(string(out), "k = ")), nil
 }
 
-// place is where a setting or a section header stands in a file.
+// place is the location of a setting or a section header in a file.
 type place struct {
 	name       string
-	header     bool // [section]
-	start, end int  // the expression
+	header     bool // a section header such as [section]
+	start, end int  // range of the expression
 	value      int  // start of the value
 }
 
-// places finds the expressions of a file that is known to be TOML.
+// places finds the expressions in a file, which must be valid TOML.
 func places(data []byte) ([]place, error) {
 	var (
 		p      unstable.Parser
@@ -117,7 +118,7 @@ func places(data []byte) ([]place, error) {
 	return found, p.Error()
 }
 
-// lineNumbers returns the line of every setting and section, from 1.
+// lineNumbers returns the line of every setting and section, counted from 1.
 func lineNumbers(data []byte) map[string]int {
 	found, err := places(data)
 	if err != nil {

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Field describes one setting, for the settings page, for help and for tests.
+// Field describes one setting for the settings page, the help and tests.
 type Field struct {
 	Name    string   `json:"name"`                                                                              // section.key, as in the file
-	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty: none
+	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty for none
 	Short   string   `json:"short,omitempty"`                                                                   // one-letter flag
 	Dash    string   `json:"dash,omitempty"`                                                                    // llama.cpp's single-dash spelling of more than one letter
-	Env     []string `json:"env"`                                                                               // environment variables, the first that is set counts
+	Env     []string `json:"env"`                                                                               // environment variables; the first that is set is used
 	Kind    string   `json:"kind" ts:"'bool' | 'int' | 'float' | 'text' | 'list' | 'size' | 'time' | 'innerq'"` // bool, int, float, text, list, size, time, innerq
-	Auto    bool     `json:"auto,omitempty"`                                                                    // may be unset: the engine decides
-	Default string   `json:"default"`                                                                           // as text; empty for unset
-	Min     *float64 `json:"min,omitempty"`                                                                     // smallest number; for times in seconds
-	Max     *float64 `json:"max,omitempty"`                                                                     // largest number
-	Off     *float64 `json:"off,omitempty"`                                                                     // number outside of the bounds that is accepted too
+	Auto    bool     `json:"auto,omitempty"`                                                                    // may be unset, so that the engine decides
+	Default string   `json:"default"`                                                                           // default as text; empty for unset
+	Min     *float64 `json:"min,omitempty"`                                                                     // smallest number, in seconds for times
+	Max     *float64 `json:"max,omitempty"`                                                                     // largest number, in seconds for times
+	Off     *float64 `json:"off,omitempty"`                                                                     // additional number that is allowed outside of the bounds
 	Unit    string   `json:"unit,omitempty"`                                                                    // what a number counts
-	Choices []string `json:"choices,omitempty"`                                                                 // the only values
-	From    string   `json:"from,omitempty"`                                                                    // registry of the choices: kv, the cache types
+	Choices []string `json:"choices,omitempty"`                                                                 // all allowed values
+	From    string   `json:"from,omitempty"`                                                                    // registry with the choices: kv for the cache types
 	Secret  bool     `json:"secret,omitempty"`                                                                  // never shown
-	Hidden  bool     `json:"hidden,omitempty"`                                                                  // not for the page
-	Applies string   `json:"applies" ts:"'load' | 'start' | 'now'"`                                             // load, start, now
+	Hidden  bool     `json:"hidden,omitempty"`                                                                  // not shown on the page
+	Applies string   `json:"applies" ts:"'load' | 'start' | 'now'"`                                             // when a change takes effect: load, start or now
 	Group   string   `json:"group"`
 	Help    string   `json:"help"`
-	GUI     string   `json:"-"` // the help of the page and the window
-	Inert   bool     `json:"-"` // accepted, and changes nothing
-	Useless []string `json:"-"` // choices that are accepted and change nothing
+	GUI     string   `json:"-"` // help text of the page and the window
+	Inert   bool     `json:"-"` // accepted without any effect
+	Useless []string `json:"-"` // choices that are accepted without any effect
 
-	offer string // list of the choices, see Offer
+	offer string // name of the list of choices, see Offer
 	form  string // form of a text, or of each text in a list; see forms
 	index []int  // index of the field in Settings
 }
@@ -41,8 +41,8 @@ type Field struct {
 // fields is the table of all settings, read from the tags once.
 var fields = readFields()
 
-// Offer sets the choices of the settings whose enum is the list of that name. The
-// package with the list calls it from init.
+// Offer sets the choices of the settings whose enum names a list. The package that
+// has the list calls it from init.
 func Offer(list string, choices []string) {
 	for i := range fields {
 		if fields[i].offer == list {
@@ -51,7 +51,7 @@ func Offer(list string, choices []string) {
 	}
 }
 
-// Vars returns the lists of Offer, by name, in the form of an enum tag.
+// Vars returns the lists set by Offer, by name, in the form of an enum tag.
 func Vars() map[string]string {
 	vars := map[string]string{}
 	for i := range fields {
@@ -185,12 +185,12 @@ func (e Engine) PlainCache() Engine {
 	return e
 }
 
-// cacheGroup is the group of the settings of the KV cache.
+// cacheGroup is the name of the group of KV cache settings.
 const cacheGroup = "KV cache"
 
-// Value returns the setting's value out of s: nil where it is unset, else a bool,
-// int64, float64, string or []string; sizes, times and innerq as text. This is
-// the form that Save takes and that JSON and TOML hold.
+// Value returns the setting's value in s. It is nil if unset, else a bool, int64,
+// float64, string or []string. Sizes, times and innerq are text. Save accepts this
+// form, and JSON and TOML can store it.
 func (f *Field) Value(s *Settings) any {
 	v := reflect.ValueOf(s).Elem().FieldByIndex(f.index)
 	if v.Kind() == reflect.Pointer {
@@ -211,23 +211,23 @@ func (f *Field) Value(s *Settings) any {
 	return v.Interface()
 }
 
-// Validate reports the settings that are out of their bounds.
+// Validate reports settings that are out of bounds.
 func (e *Engine) Validate() error { return validate("engine", e) }
 
-// Validate reports the settings that are out of their bounds.
+// Validate reports settings that are out of bounds.
 func (s *Sampling) Validate() error { return validate("sampling", s) }
 
-// Validate reports the settings that are out of their bounds.
+// Validate reports settings that are out of bounds.
 func (s *Server) Validate() error { return validate("server", s) }
 
-// Validate reports the settings that are out of their bounds.
+// Validate reports settings that are out of bounds.
 func (l *Library) Validate() error { return validate("library", l) }
 
-// Validate reports the settings that are out of their bounds.
+// Validate reports settings that are out of bounds.
 func (a *App) Validate() error { return validate("app", a) }
 
-// Check checks a command's own flag against the bounds of the setting with the same flag. x
-// is a float64 for any number, or a string.
+// Check checks a command's own flag against the bounds of the setting with the same
+// flag. x is a float64 for numbers, or a string.
 func Check(flag string, x any) error {
 	f, ok := Find(flag)
 	if !ok {
@@ -239,8 +239,8 @@ func Check(flag string, x any) error {
 	return nil
 }
 
-// validate reports the first field of a section that is out of bounds, as a value that
-// bypassed set may be.
+// validate reports the first field of a section that is out of bounds, which is
+// possible for a value that was not set with set.
 func validate(section string, of any) error {
 	v := reflect.ValueOf(of).Elem()
 	for i := range fields {

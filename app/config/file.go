@@ -16,25 +16,25 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// maxFile is the largest file that is read; people write a few hundred lines.
+// maxFile is the largest size of a file that is read.
 const maxFile = 1 << 20
 
-// ErrDamaged is the class of errors about a file that is not TOML, of which nothing can be
-// used.
+// ErrDamaged is the class of errors about a file that is not TOML and cannot be
+// used at all.
 var ErrDamaged = errors.New("damaged settings file")
 
-// Problem is one fault in a file.
+// Problem is one error in a file.
 type Problem struct {
-	Line int    // from 1; 0: unknown
-	Name string // section.key; empty: the fault concerns no single setting
+	Line int    // line number from 1; 0 if unknown
+	Name string // section.key; empty if the problem concerns no single setting
 	Text string
 }
 
-// Problems is the error of a file with faults. The settings without a fault are
-// still in use.
+// Problems is the error for a file with problems. The other settings in the file
+// are still used.
 type Problems struct {
 	Path  string
-	Aside string // where a damaged file was moved; empty: it was not
+	Aside string // new path of a damaged file; empty if it was not moved
 	List  []Problem
 
 	damaged bool
@@ -61,7 +61,7 @@ func (p *Problems) Error() string {
 	return b.String()
 }
 
-// Is reports whether the file as a whole was unusable, for ErrDamaged.
+// Is reports whether the whole file was unusable, for ErrDamaged.
 func (p *Problems) Is(target error) bool { return target == ErrDamaged && p.damaged }
 
 // File is the settings file. It is safe for concurrent use.
@@ -69,12 +69,12 @@ type File struct {
 	path string
 
 	mu     sync.RWMutex
-	values map[string]any // keyed by section.key, as TOML holds them; each fits its setting
+	values map[string]any // values by section.key in TOML's form; each is valid for its setting
 }
 
-// Open reads the file at path; one that does not exist is empty. A file with
-// faults gives *Problems, an unreadable one its own error; the File works in any
-// case, with the settings that have none.
+// Open reads the file at path. A missing file is treated as empty. If the file has
+// problems, the error is a *Problems, and if it cannot be read, the system's error.
+// The returned File always works, with the settings that have no problem.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
 	data, err := readFile(path)
@@ -84,8 +84,8 @@ func Open(path string) (*File, error) {
 	return f, err
 }
 
-// OpenOrSetAside is Open for a program that has to start: a damaged file is
-// renamed, never deleted, and its new name is in the error.
+// OpenOrSetAside is Open for a program that must start. It renames a damaged file
+// and puts the new name in the error. It never deletes the file.
 func OpenOrSetAside(path string) (*File, error) {
 	f, err := Open(path)
 	var p *Problems
@@ -125,7 +125,7 @@ func damaged(path string, line int, text string) *Problems {
 	return &Problems{Path: path, List: []Problem{{Line: line, Text: text}}, damaged: true}
 }
 
-// parse returns the values of a file that fit, and *Problems about the others.
+// parse returns the valid values in a file, and *Problems about the others.
 func parse(path string, data []byte) (map[string]any, error) {
 	var tree map[string]any
 	if err := toml.Unmarshal(data, &tree); err != nil {
@@ -193,7 +193,7 @@ func names() []string {
 	return all
 }
 
-// suggest returns the known word that is most similar; empty if none is similar.
+// suggest returns the known word that is most similar, or "" if none is similar.
 func suggest(word string, known []string) string {
 	best, near := "", max(len(word)/4, 1)+1
 	for _, k := range known {
@@ -228,8 +228,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// replaceFile replaces the file at path in one step: a reader sees the old bytes or the new
-// ones, and a full disk leaves the old ones.
+// replaceFile replaces the file at path atomically. A reader sees the old or the
+// new content, and on a full disk the old content stays.
 func replaceFile(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -11,12 +11,12 @@ import (
 type Folders struct {
 	Config string // config.toml
 	Data   string // models, chats, saved conversation states
-	Cache  string // what can be made again
+	Cache  string // files that can be recreated
 	Log    string // the log file
 }
 
-// UserFolders returns the folders by the convention of the system, or all below
-// $GODWIT_HOME where that is set. It creates none.
+// UserFolders returns the system's usual folders, or folders below $GODWIT_HOME if
+// that is set. It creates none.
 func UserFolders(env Env) (Folders, error) {
 	if home, ok := env("GODWIT_HOME"); ok && home != "" {
 		home, err := filepath.Abs(home)
@@ -34,7 +34,7 @@ func UserFolders(env Env) (Folders, error) {
 		return Folders{}, fmt.Errorf("no folder to keep files in, set GODWIT_HOME: %w", err)
 	}
 	switch runtime.GOOS {
-	case "windows": // the cache folder is the local one, which does not roam
+	case "windows": // on Windows, the cache folder is the local one, which does not roam
 		local := filepath.Join(cache, "Godwit")
 		return Folders{filepath.Join(conf, "Godwit"), local, filepath.Join(local, "cache"), filepath.Join(local, "log")}, nil
 	case "darwin":

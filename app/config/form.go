@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// forms are the forms of text that a setting may require. Empty text stands for the default,
-// except in a key.
+// forms maps names to the forms of text that a setting may require. Empty text
+// selects the default, except for a key.
 var forms = map[string]func(text string) error{
 	"object": objectForm,
 	"url":    urlForm,
@@ -38,7 +38,7 @@ func objectForm(text string) error {
 	return nil
 }
 
-// web parses a web address without user, query or fragment.
+// web parses a web address without user, query and fragment.
 func web(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -54,8 +54,8 @@ func urlForm(text string) error {
 	return nil
 }
 
-// originForm accepts an origin as browsers send it: scheme, host and port. Applications
-// have schemes of their own.
+// originForm accepts an origin as browsers send it: scheme, host and port.
+// Applications have other schemes than http.
 func originForm(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Live holds the settings of a running program: the current environment and file, with the
-// flags of its start taking precedence.
+// Live holds the settings of a running program: the current environment and file,
+// overridden by the flags of its start.
 type Live struct {
 	file  *File
 	env   Env
@@ -17,8 +17,8 @@ type Live struct {
 	apply []func(*Settings) error
 }
 
-// NewLive returns the settings of a running program. err reports wrong values in the
-// environment or the file; Live is valid all the same.
+// NewLive returns the settings of a running program. err reports invalid values in
+// the environment or the file, but Live is valid even then.
 func NewLive(file *File, env Env, start Settings) (l *Live, err error) {
 	base, err := file.Settings(env)
 	l = &Live{file: file, env: env, flags: map[string]any{}}
@@ -41,7 +41,7 @@ func Equal(a, b any) bool {
 	return a == b
 }
 
-// Settings returns the settings in force.
+// Settings returns the current settings.
 func (l *Live) Settings() (Settings, error) {
 	s, err := l.file.Settings(l.env)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *Live) Settings() (Settings, error) {
 	return s.With(l.flags)
 }
 
-// Origin says where the value of a setting comes from.
+// Origin returns where the value of a setting comes from.
 func (l *Live) Origin(name string) Origin {
 	if _, ok := l.flags[name]; ok {
 		return FromFlag
@@ -61,19 +61,19 @@ func (l *Live) Origin(name string) Origin {
 	return FromDefault
 }
 
-// Path is the path of the file.
+// Path returns the path of the file.
 func (l *Live) Path() string { return l.file.Path() }
 
-// OnChange registers a function that has changed settings take effect, as far as
-// that needs neither a load nor a restart.
+// OnChange registers a function that applies changed settings, as far as that is
+// possible without a load or a restart.
 func (l *Live) OnChange(f func(*Settings) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.apply = append(l.apply, f)
 }
 
-// Change writes changes to the file and has them take effect. Where one is refused,
-// nothing changes.
+// Change writes changes to the file and applies them. If one change is rejected,
+// none is made.
 func (l *Live) Change(changes map[string]any, old, changed *Settings) error {
 	err := l.applied(changed)
 	if err == nil {

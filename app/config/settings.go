@@ -1,10 +1,10 @@
-// Package config holds the settings: one typed struct whose tags are the only
-// place where a setting's name, flag, range, default and help are written. The
-// command line embeds its sections, the file config.toml mirrors it, and the page
-// lists it through Fields.
+// Package config holds the settings: one typed struct whose tags are the only place
+// where a setting's name, flag, range, default and help are written. The command
+// line embeds its sections, the file config.toml mirrors it, and the page lists it
+// through Fields.
 //
-// Where a value comes from, first to last: flag, environment, file, default. The
-// command line fills in the flags; Open and Settings do the rest.
+// A value comes from the first of these that sets it: flag, environment, file,
+// default. The command line sets the flags; Open and Settings do the rest.
 //
 //	file, err := config.Open(path)     // problems name their lines; file works with the rest
 //	set, err := file.Settings(os.LookupEnv)
@@ -33,7 +33,7 @@ type Settings struct {
 	App      App      `toml:"app"`
 }
 
-// Engine is how a model is loaded and run.
+// Engine holds the settings for loading and running a model.
 type Engine struct {
 	CtxSize  int    `toml:"ctx_size" name:"ctx-size" short:"c" placeholder:"N" default:"0" min:"0" max:"16777216" unit:"tokens" applies:"load" group:"Memory" gui:"Maximum tokens per chat. 0 is automatic: the full length of the model, or what fits in half the free memory." help:"Most tokens of one conversation. 0: the model's own length, at most what fits in half of the free memory."`
 	KVCells  int    `toml:"kv_cells" name:"kv-cells" placeholder:"N" default:"0" min:"0" max:"16777216" unit:"tokens" applies:"load" group:"Memory" gui:"Tokens that all chats together may hold. 0 means as many as one chat." help:"Tokens that all conversations together may hold. 0: as many as --ctx-size."`
@@ -74,7 +74,7 @@ type Engine struct {
 	ContextShift   bool    `toml:"context_shift" name:"context-shift" negatable:"" default:"false" applies:"load" group:"KV cache" gui:"When a chat is full, drop its middle and continue instead of stopping." help:"When a conversation is full, drop its middle and continue, instead of ending the answer."`
 }
 
-// Sampling is how the next token is chosen where a request does not say.
+// Sampling holds the defaults for requests that do not set a sampling parameter.
 type Sampling struct {
 	Temperature float64 `toml:"temperature" name:"temp" placeholder:"T" default:"0.8" min:"0" max:"10" applies:"now" group:"Sampling" gui:"Higher is more creative, lower more focused. 0 always picks the likeliest token." help:"Randomness. 0: always the likeliest token."`
 	TopK        int     `toml:"top_k" name:"top-k" placeholder:"N" default:"40" min:"0" max:"1000000" unit:"tokens" applies:"now" group:"Sampling" gui:"Choose among this many of the likeliest tokens. 0 means no limit." help:"Choose among the N likeliest tokens. 0: among all."`
@@ -84,7 +84,7 @@ type Sampling struct {
 	Predict     int     `toml:"predict" name:"predict" short:"n" placeholder:"N" default:"-1" min:"-1" max:"16777216" unit:"tokens" applies:"now" group:"Sampling" gui:"Maximum tokens per response. -1 means no limit." help:"Most tokens of an answer. -1: until the model ends it or the context is full."`
 }
 
-// Server is the API on localhost.
+// Server holds the settings of the API on localhost.
 type Server struct {
 	Host               string   `toml:"host" name:"host" placeholder:"ADDRESS" default:"127.0.0.1" applies:"start" group:"Server" gui:"Any address but 127.0.0.1 opens the server to other computers and requires an API key." help:"Address to listen on. Another than loopback lets other machines in and needs an API key."`
 	Port               int      `toml:"port" name:"port" placeholder:"N" default:"11711" min:"0" max:"65535" applies:"start" group:"Server" gui:"Port of the API. 0 takes any free one." help:"Port to listen on. 0: a free one."`
@@ -107,14 +107,14 @@ type Server struct {
 	RequestLog         bool     `toml:"request_log" name:"request-log" negatable:"" default:"false" applies:"now" group:"Server" gui:"Log method, path, model, tokens and time of every request, never message text." help:"Log method, path, model, tokens and time of each request; never what was said."`
 }
 
-// Library is where models come from.
+// Library holds the settings for the sources of models.
 type Library struct {
 	HubURL   string   `toml:"hub_url" name:"hub-url" placeholder:"URL" default:"https://huggingface.co" form:"url" applies:"now" group:"Library" gui:"Site to search and download models from." help:"Model hub to search and download from."`
 	HubToken string   `toml:"hub_token" kong:"-" secret:"" vars:"HF_TOKEN" default:"" applies:"now" group:"Library" gui:"Access token for models whose licence must be accepted. It is sent to the hub only." help:"Access token for models whose licence has to be accepted. Sent to the hub and nowhere else."`
 	Folders  []string `toml:"folders" name:"models-folder" placeholder:"FOLDER" sep:"none" applies:"now" group:"Library" gui:"Extra model folders." help:"Folder with models to list besides the downloads. May be given several times."`
 }
 
-// App is the program itself.
+// App holds the settings of the program itself.
 type App struct {
 	LogLevel string `toml:"log_level" name:"log-level" default:"info" enum:"debug,info,warn,error" applies:"now" group:"Application" gui:"How much is written to the log." help:"How much is logged."`
 	Theme    string `toml:"theme" kong:"-" default:"system" enum:"system,light,dark" applies:"now" group:"Application" gui:"Light or dark." help:"Colours of the window."`

@@ -10,10 +10,10 @@ import (
 // Env looks up an environment variable, as os.LookupEnv does.
 type Env func(name string) (string, bool)
 
-// Origin says where a value came from.
+// Origin is the source of a value.
 type Origin string
 
-// The origins of a value, the later before the earlier.
+// The origins of a value. Later ones take precedence.
 const (
 	FromDefault     Origin = "default"
 	FromFile        Origin = "file"
@@ -21,8 +21,8 @@ const (
 	FromFlag        Origin = "flag"
 )
 
-// Settings returns the settings of environment, file and defaults. Variables with
-// bad values are joined into the error and left out.
+// Settings returns the settings from environment, file and defaults. Variables with
+// invalid values are ignored and reported in the error.
 func (f *File) Settings(env Env) (Settings, error) {
 	s := Default()
 	var errs []error
@@ -39,9 +39,9 @@ func (f *File) Settings(env Env) (Settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// Lookup returns what a setting is where no flag was given, in the form that a
-// resolver of kong passes on: text, or a list. name is the setting's name or flag.
-// FromDefault means that neither environment nor file say anything.
+// Lookup returns the value of a setting for which no flag was given, as text or a
+// list, for kong's resolver. name is the setting's name or flag. FromDefault means
+// that neither the environment nor the file sets the value.
 func (f *File) Lookup(name string, env Env) (any, Origin, error) {
 	field, ok := Find(name)
 	if !ok {
@@ -62,7 +62,7 @@ func (f *File) Lookup(name string, env Env) (any, Origin, error) {
 	return fmt.Sprint(value), from, nil
 }
 
-// lookup returns the raw value; it fits the setting.
+// lookup returns the raw value, which is valid for the setting.
 func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
 	for _, name := range field.Env {
 		text, ok := env(name)
@@ -84,10 +84,10 @@ func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
 	return nil, FromDefault, nil
 }
 
-// foreign translates the variables that a fork of llama.cpp reads into our values,
-// by that fork's rules: a layer policy that is not a number counts as 0 and unknown
-// numbers do nothing, as 0 does; the two switches are off where the text starts
-// with 0. Other variables are returned as they are.
+// foreign converts the environment variables of a llama.cpp fork to Godwit's
+// values, by that fork's rules. A layer policy that is not a number counts as 0,
+// and unknown numbers have no effect, as 0 has none. The two switches are off if
+// the text starts with 0. Other variables are returned unchanged.
 func foreign(name, text string) string {
 	switch name {
 	case "TURBO_LAYER_ADAPTIVE":

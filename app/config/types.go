@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ErrValue is the class of errors about a value that a setting cannot take.
+// ErrValue is the class of errors about invalid values of a setting.
 var ErrValue = errors.New("bad value")
 
-// Size is a number of bytes. As text it may have a unit: 512MiB, 4GiB, 1.5GB, and
-// as in other tools K, M, G and T for the binary ones.
+// Size is a number of bytes. As text it may have a unit, such as 512MiB, 4GiB or
+// 1.5GB. As in other tools, K, M, G and T are binary units.
 type Size int64
 
 var units = []struct {
@@ -67,11 +67,11 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Duration is a time span. As text it is Go's form (90s, 5m, 1h30m) or a number
-// of seconds; -1, in any unit, means for ever.
+// Duration is a time span. As text it has Go's form (90s, 5m, 1h30m) or is a number
+// of seconds. -1, in any unit, means for ever.
 type Duration time.Duration
 
-// Forever is the duration that does not end.
+// Forever is the duration that never ends.
 const Forever Duration = -1
 
 // UnmarshalText reads either form.
@@ -109,17 +109,17 @@ func (d Duration) String() string {
 	return s
 }
 
-// maxGroups is more than any text that is measured on has.
+// maxGroups is larger than the number of groups in any text that is measured.
 const maxGroups = 1 << 24
 
-// InnerQ is the calibration of the keys' channels: after Groups groups of 128
-// values, with Strength in (0, 1]. The zero value is off.
+// InnerQ configures the equalisation of key channels: it is measured on Groups
+// groups of 128 values and has Strength in (0, 1]. The zero value is off.
 type InnerQ struct {
 	Groups   int
 	Strength float64
 }
 
-// UnmarshalText reads N or N,STRENGTH; the strength is 0.5 where it is missing.
+// UnmarshalText reads N or N,STRENGTH. The default strength is 0.5.
 func (q *InnerQ) UnmarshalText(text []byte) error {
 	count, strength, both := strings.Cut(strings.TrimSpace(string(text)), ",")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
