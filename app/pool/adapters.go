@@ -6,13 +6,13 @@ import (
 	"godwit/engine"
 )
 
-// adapters are the scales of LoRA adapters that clients have set, by path.
+// adapters holds the LoRA scales that clients have set, by adapter path.
 type adapters struct {
 	mu sync.Mutex
 	by map[string]float32
 }
 
-// Adapters lists the adapters of the options with the scales in use.
+// Adapters lists the adapters in the options with their current scales.
 func (p *Pool) Adapters() ([]engine.LoRA, error) {
 	o, err := p.o.Engine()
 	if err != nil {
@@ -34,7 +34,8 @@ func (p *Pool) Adapters() ([]engine.LoRA, error) {
 	return out, nil
 }
 
-// SetAdapters sets scales by path. Models are loaded again once their users are gone.
+// SetAdapters sets scales by path. Loaded models are loaded again once they are no
+// longer in use.
 func (p *Pool) SetAdapters(by map[string]float32) {
 	p.adapters.mu.Lock()
 	p.adapters.by = by
@@ -42,7 +43,7 @@ func (p *Pool) SetAdapters(by map[string]float32) {
 	p.renew()
 }
 
-// apply returns the adapters with these scales, without the ones of scale 0.
+// apply returns the adapters with these scales, without adapters of scale 0.
 func (a *adapters) apply(list []engine.LoRA) []engine.LoRA {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// The errors of a pool. What a load ran into is a LoadError.
+// The errors of a pool. An error during a load is wrapped in a LoadError.
 var (
 	ErrBusy     = errors.New("the model is answering")      // it cannot be unloaded
-	ErrStopped  = errors.New("stopped")                     // a load, by StopLoad
+	ErrStopped  = errors.New("stopped")                     // StopLoad stopped a load
 	ErrStopping = errors.New("the server is shutting down") // Close was called
 	ErrFixed    = errors.New("the server has one model")    // it cannot be removed
 )
 
-// MissingError says that no model has a name.
+// MissingError reports that there is no model with a name.
 type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("model %.256q is not there; GET /v1/models lists the models, 'godwit pull' fetches more", e.Name)
 }
 
-// UnnamedError says that a request names no model and the pool has several models, or
-// none.
+// UnnamedError reports that a request names no model although the pool has several
+// models, or none.
 type UnnamedError struct{ Names []string } // names of some models; the last may be "..."
 
 func (e *UnnamedError) Error() string {
@@ -32,11 +32,11 @@ func (e *UnnamedError) Error() string {
 	return "this field is required; there are " + strings.Join(e.Names, ", ")
 }
 
-// LoadError says why a model cannot be loaded.
+// LoadError reports why a model cannot be loaded.
 type LoadError struct {
 	Name string
 	Err  error
-	Held bool // models that are in use have the memory; it may fit later
+	Held bool // models in use occupy the memory, so a later load may succeed
 }
 
 func (e *LoadError) Error() string {

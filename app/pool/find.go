@@ -7,8 +7,8 @@ import (
 	"godwit/app/hub"
 )
 
-// Find returns the model that a request means: the only one of a server that has one,
-// whatever the name.
+// Find returns the model for the name in a request. A server with a single model
+// returns that model for every name.
 func (p *Pool) Find(name string) (hub.Model, error) {
 	if p.fixed != nil {
 		return p.fixed.info, nil
@@ -19,7 +19,8 @@ func (p *Pool) Find(name string) (hub.Model, error) {
 	return p.Named(name)
 }
 
-// Named returns the model of exactly that name, up to case, tag and quantisation.
+// Named returns the model with exactly the given name, ignoring case, tag and
+// quantisation.
 func (p *Pool) Named(name string) (hub.Model, error) {
 	list, err := p.list()
 	if err != nil {
@@ -31,8 +32,8 @@ func (p *Pool) Named(name string) (hub.Model, error) {
 // Only reports whether the pool serves a single model under every name.
 func (p *Pool) Only() bool { return p.fixed != nil }
 
-// lookup finds a model by name. A path is not a name: a client of the API cannot
-// reach files outside of the library.
+// lookup finds a model by name. It does not accept paths, so that clients of the
+// API cannot reach files outside of the library.
 func lookup(list []hub.Model, name string) (hub.Model, error) {
 	bare := strings.TrimSuffix(name, ":latest")
 	for _, ok := range []func(m *hub.Model) bool{
@@ -53,8 +54,8 @@ func lookup(list []hub.Model, name string) (hub.Model, error) {
 	return hub.Model{}, &MissingError{name}
 }
 
-// unnamed is the model for requests that name none: the one used last, else
-// the only one of the library.
+// unnamed returns the model for requests without a name: the one used last, else
+// the only one in the library.
 func (p *Pool) unnamed() (hub.Model, error) {
 	p.mu.Lock()
 	var last *entry

@@ -13,7 +13,7 @@ import (
 type Lease struct {
 	Engine *engine.Engine
 	Model  hub.Model
-	Load   time.Duration // spent waiting for the model
+	Load   time.Duration // time spent waiting for the model
 
 	p     *Pool
 	entry *entry
@@ -21,19 +21,20 @@ type Lease struct {
 	once  sync.Once
 }
 
-// Release gives the model back; keep-alive counts from then on.
+// Release returns the model. Its keep-alive time starts now.
 func (l *Lease) Release() {
 	l.once.Do(func() { l.p.release(l.entry, l.keep) })
 }
 
 // Terms are the conditions of a lease.
 type Terms struct {
-	KeepAlive *time.Duration // after this use; nil: as the pool's
-	Context   int            // tokens that the context holds at least
+	KeepAlive *time.Duration // keep-alive time after this use; nil for the pool's
+	Context   int            // minimum number of tokens in the context
 }
 
-// Acquire loads a model if necessary and leases it. It reaches every model file, even if
-// the pool serves one model under all names. If ctx ends first, the load continues.
+// Acquire leases a model and loads it if necessary. It accepts any model file, even
+// if the pool serves one model under all names. If ctx ends first, the load
+// continues.
 func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease, error) {
 	start := time.Now()
 	for {
@@ -64,9 +65,10 @@ func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease
 	}
 }
 
-// try leases a loaded model, or starts the load and returns what to wait for. With a
-// lease that is the end of the load, and the user is counted already, so that nothing
-// unloads the model first. Without a lease it is the end of an unload.
+// try leases a loaded model, or starts the load and returns a channel to wait for.
+// If it returns a lease, the channel reports the end of the load, and the lease
+// already counts as a user, so that nothing unloads the model first. Without a
+// lease, the channel reports the end of an unload.
 func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +94,8 @@ func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error)
 	return l, nil, nil
 }
 
-// arrived gives a lease its model once a load has ended. again reports that another load
-// has begun since.
+// arrived sets the model of a lease after a load has ended. again reports that
+// another load has begun in the meantime.
 func (p *Pool) arrived(l *Lease) (again bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,13 +114,13 @@ func (p *Pool) arrived(l *Lease) (again bool, err error) {
 	return true, nil
 }
 
-// abandon gives up a lease whose load continues: the model counts as used when it has
-// come, so that it is unloaded some time after.
+// abandon gives up a lease whose load continues. When the load ends, the model
+// counts as just used, so that it is unloaded later.
 func (p *Pool) abandon(l *Lease, loaded <-chan struct{}) {
 	p.mu.Lock()
 	loading := l.entry.state == Loading
 	if loading {
-		p.work.Add(1) // beside the load's own
+		p.work.Add(1) // in addition to the load's own
 	}
 	p.mu.Unlock()
 	if !loading {

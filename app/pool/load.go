@@ -16,22 +16,22 @@ type entry struct {
 	err     error
 	engine  *engine.Engine
 	options engine.Options          // options of the last load
-	change  chan struct{}           // closed when loading or unloading ends
-	cancel  context.CancelCauseFunc // ends the load
-	users   int                     // including the waiters for its load
-	idle    chan struct{}           // closed when the last user leaves; nil: nobody waits for it
-	used    time.Time               // when the last user left
-	until   time.Time               // when it will be unloaded; zero: never or in use
+	change  chan struct{}           // closed when a load or unload ends
+	cancel  context.CancelCauseFunc // cancels the load
+	users   int                     // number of users, including requests that wait for the load
+	idle    chan struct{}           // closed when the last user leaves; nil if nothing waits for that
+	used    time.Time               // time when the last user left
+	until   time.Time               // time of the unload; zero for never, or while in use
 	timer   *time.Timer
 	took    time.Duration // duration of the load
-	least   int           // tokens that the context of the next load holds at least
-	tried   int           // least of the last load
-	held    bool          // the last load failed because models in use had the memory
-	waits   bool          // its load waits until other models give way
-	stale   bool          // loaded with options that have changed
+	least   int           // minimum number of context tokens for the next load
+	tried   int           // value of least in the last load
+	held    bool          // the last load failed because models in use occupied the memory
+	waits   bool          // the load waits until other models are unloaded
+	stale   bool          // the model was loaded with options that have changed since
 }
 
-// out removes a user; the pool's lock is held.
+// out removes a user. The caller holds the pool's lock.
 func (e *entry) out() {
 	e.users--
 	if e.users == 0 && e.idle != nil {
@@ -40,7 +40,7 @@ func (e *entry) out() {
 	}
 }
 
-// start begins to load a model; p.mu is held.
+// start begins to load a model. The caller holds p.mu.
 func (p *Pool) start(info hub.Model) *entry {
 	e := p.entries[info.Path]
 	if e == nil {
@@ -79,7 +79,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.mu.Unlock()
 	e.waits, e.held = false, held
 	stopped := errors.Is(context.Cause(ctx), ErrStopped)
-	if stopped && eng != nil { // it was stopped too late
+	if stopped && eng != nil { // it was stopped after it had finished
 		p.mu.Unlock()
 		err = eng.Close()
 		p.mu.Lock()
@@ -93,7 +93,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.changed()
 	if err != nil {
 		e.state, e.err = Failed, err
-		if p.ctx.Err() == nil && !stopped { // not logged if the caller ended the server or the load
+		if p.ctx.Err() == nil && !stopped { // not logged if the caller stopped the server or the load
 			p.log.Error("model not loaded", "model", e.info.Name, "err", err)
 		}
 		return
@@ -102,8 +102,8 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	p.log.Info("model ready", "model", e.info.Name, "ctx", eng.Context(), "ms", e.took.Milliseconds())
 }
 
-// open loads a model with the current options and a context of at least that many
-// tokens.
+// open loads a model with the current options and a context of at least the given
+// number of tokens.
 func (p *Pool) open(ctx context.Context, e *entry, least int) (*engine.Engine, error) {
 	o, err := p.o.Engine()
 	if err != nil {
@@ -143,7 +143,8 @@ func (p *Pool) open(ctx context.Context, e *entry, least int) (*engine.Engine, e
 	return eng, err
 }
 
-// StopLoad ends the load of the model of a path. false: it is not being loaded.
+// StopLoad stops the load of the model at a path. It returns false if the model is
+// not being loaded.
 func (p *Pool) StopLoad(path string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +156,8 @@ func (p *Pool) StopLoad(path string) bool {
 	return true
 }
 
-// unload closes an idle model; p.mu is held. It returns what to wait for.
+// unload closes an idle model and returns a channel that is closed at the end. The
+// caller holds p.mu.
 func (p *Pool) unload(e *entry) <-chan struct{} {
 	eng := e.engine
 	e.state, e.engine, e.change, e.stale = Unloading, nil, make(chan struct{}), false
@@ -178,8 +180,8 @@ func (p *Pool) unload(e *entry) <-chan struct{} {
 	return e.change
 }
 
-// Unload unloads the model of a path and waits for the end. It returns ErrBusy if the model
-// is still in use or being loaded after a short wait.
+// Unload unloads the model at a path and waits until that is done. If the model is
+// still in use or being loaded after a short wait, it returns ErrBusy.
 func (p *Pool) Unload(path string) error {
 	late := time.After(p.parting)
 	for {
@@ -199,8 +201,9 @@ func (p *Pool) Unload(path string) error {
 	}
 }
 
-// unloadNow begins to unload a model. It returns what to wait for: the end of the unload
-// (going), or else of the load or the model's use. nil: there is nothing to wait for.
+// unloadNow begins to unload a model. It returns a channel to wait for: the end of
+// the unload (going), or else the end of the load or of the model's use. It returns
+// nil if there is nothing to wait for.
 func (p *Pool) unloadNow(path string) (done <-chan struct{}, going bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,12 +224,12 @@ func (p *Pool) unloadNow(path string) (done <-chan struct{}, going bool) {
 	return e.idle, false
 }
 
-// Remove unloads a model and takes it out of the library.
+// Remove unloads a model and removes it from the library.
 func (p *Pool) Remove(ctx context.Context, m hub.Model) error {
 	if p.fixed != nil {
 		return ErrFixed
 	}
-	if err := p.Unload(m.Path); err != nil && m.Profile == nil { // another model may be in use with the files of a made one
+	if err := p.Unload(m.Path); err != nil && m.Profile == nil { // a derived model's files may be in use by another model
 		return err
 	}
 	return p.library.Remove(ctx, m.Name)

@@ -1,5 +1,5 @@
-// Package pool holds the loaded models: it loads one when it is first used, lends it
-// while it is used, makes room for the next, and unloads it after a while.
+// Package pool holds the loaded models. It loads a model at its first use, leases
+// it to requests, makes room for other models, and unloads it after a while.
 //
 //	p, err := pool.New(pool.Options{Library: models, Engine: options, Log: log})
 //	m, err := p.Find("smollm2")
@@ -7,8 +7,8 @@
 //	defer l.Release()
 //	l.Engine.Generate(ctx, request)
 //
-// A model is unloaded, loading, loaded, unloading, or failed. A Watcher is notified of
-// changes.
+// A model is unloaded, loading, loaded, unloading, or failed. A Watcher is notified
+// of changes.
 package pool
 
 import (
@@ -27,15 +27,15 @@ import (
 // Options of a Pool.
 type Options struct {
 	Library *hub.Library // may be nil
-	Model   *hub.Model   // the only model; nil: the models of Library
+	Model   *hub.Model   // the only model; nil for the models of Library
 	// Engine returns the options of a load from the current settings.
 	Engine    func() (engine.Options, error)
 	KeepAlive time.Duration // how long an idle model stays loaded; negative: for ever
 	Watch     Watcher
-	// Free returns the bytes for a load that replaces the model at path; 0: unknown. nil:
-	// the free memory of the device.
+	// Free returns the free bytes for a load that replaces the model at path, or 0
+	// if unknown. If Free is nil, the device's free memory is used.
 	Free func(path string, o *engine.Options) int64
-	Log  *slog.Logger // nil: none
+	Log  *slog.Logger // nil for none
 }
 
 // Fixed returns options that do not change, for Options.Engine.
@@ -53,7 +53,7 @@ type Watcher struct {
 	Step      func(engine.Step)                  // a step of a device; called on its goroutine
 }
 
-// Pool is the loaded models.
+// Pool is a set of loaded models.
 type Pool struct {
 	o        Options
 	log      *slog.Logger
@@ -72,13 +72,13 @@ type Pool struct {
 	mu      sync.Mutex
 	keep    time.Duration
 	entries map[string]*entry // keyed by path
-	fixed   *entry            // the only model, whatever a request names; may be nil
+	fixed   *entry            // the model for every request; may be nil
 	closed  bool
-	free    chan struct{} // closed when a model stops being used or is unloaded; nil: no load waits
+	free    chan struct{} // closed when a model is no longer in use or is unloaded; nil if no load waits
 }
 
-// parting is how long an unload waits for users. A client may learn that its request has
-// ended shortly before the request releases the model.
+// parting is how long an unload waits for users. A client may see the end of its
+// response shortly before the request releases the model.
 const parting = time.Second
 
 // New makes a pool.
@@ -105,7 +105,7 @@ func New(o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Preload begins to load the model of Options.Model, before it is first used.
+// Preload starts to load the model of Options.Model before its first use.
 func (p *Pool) Preload() {
 	if p.fixed == nil {
 		return
@@ -126,8 +126,8 @@ func (p *Pool) Watch(w Watcher) {
 	p.watchers.Store(&list)
 }
 
-// changed notifies watchers, and loads that wait for memory, of a new state; p.mu is
-// held.
+// changed notifies watchers, and loads that wait for memory, of a new state. The
+// caller holds p.mu.
 func (p *Pool) changed() {
 	p.freed()
 	for _, w := range *p.watchers.Load() {
@@ -161,7 +161,7 @@ func (p *Pool) prepared(path string, state Preparing) {
 	}
 }
 
-// step runs on the device's goroutine for each token and allocates nothing.
+// step runs on the device's goroutine for each token and does not allocate.
 func (p *Pool) step(st engine.Step) {
 	for _, w := range *p.watchers.Load() {
 		if w.Step != nil {
@@ -188,7 +188,7 @@ func (p *Pool) Options() (engine.Options, error) {
 	return o, err
 }
 
-// account makes a load count with the other models of this process.
+// account registers a load with the memory accounting of this process's models.
 func (p *Pool) account(o *engine.Options) {
 	if o.Memory == nil {
 		o.Memory = &p.reserved
@@ -208,7 +208,8 @@ func (p *Pool) Ready(ctx context.Context) error {
 	return err
 }
 
-// Close ends loads and calibrations, unloads everything and waits.
+// Close cancels loads and calibrations, unloads everything and waits until that is
+// done.
 func (p *Pool) Close() error {
 	p.stop()
 	p.preparer.work.Wait()
@@ -230,7 +231,7 @@ func (p *Pool) Close() error {
 		errs = append(errs, e.Close())
 	}
 	p.work.Wait()
-	// A load that ended after the sweep.
+	// a load may have ended after the loop above
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.entries {

@@ -11,7 +11,7 @@ import (
 	"godwit/engine"
 )
 
-// Preparing is a calibration in the background. The next load of the model uses it.
+// Preparing describes a background calibration. The next load of the model uses it.
 type Preparing struct {
 	State  string  // measuring, waiting, done, failed or stopped
 	Share  float64 // from 0 to 1
@@ -19,17 +19,17 @@ type Preparing struct {
 	Reason error // cause of a failure
 }
 
-// The states of a calibration in the background.
+// The states of a background calibration.
 const (
 	Measuring = "measuring"
-	Waiting   = "waiting" // for an answer or a load
+	Waiting   = "waiting" // waiting for an answer or a load to end
 	Prepared  = "done"
 	Unready   = "failed"
-	Stopped   = "stopped" // stopped by a person; the next load begins again
+	Stopped   = "stopped" // stopped by the user; the next load starts it again
 )
 
-// preparer runs the calibrations that loads left for later, one model at a time and only
-// while no model is in use.
+// preparer runs the calibrations that loads left for later. It runs one at a time,
+// and only while no model is in use.
 type preparer struct {
 	ctx     context.Context
 	busy    func() bool
@@ -37,13 +37,13 @@ type preparer struct {
 	log     *slog.Logger
 	measure func(ctx context.Context, path string, o engine.Options, progress func(float64) error) error
 	work    sync.WaitGroup
-	rest    time.Duration // idle time before it begins
-	look    time.Duration // interval of checks whether a model is in use
+	rest    time.Duration // idle time before a calibration begins
+	look    time.Duration // interval between checks whether a model is in use
 
 	mu     sync.Mutex
 	queue  []prepared
 	now    string             // path of the model being measured
-	cancel context.CancelFunc // ends it; nil: nothing is measured
+	cancel context.CancelFunc // cancels the calibration; nil if nothing is measured
 	idle   chan struct{}      // closed when nothing is measured
 }
 
@@ -52,7 +52,7 @@ type prepared struct {
 	options engine.Options
 }
 
-// Times of a preparer.
+// Intervals of a preparer.
 const (
 	prepareRest = 3 * time.Second
 	prepareLook = 100 * time.Millisecond
@@ -66,8 +66,8 @@ func (p *preparer) init(ctx context.Context, busy func() bool, tell func(string,
 	}
 }
 
-// add enters a model that was loaded with some options. It is measured once, even
-// if it is loaded again meanwhile.
+// add queues a model that was loaded with the given options. The model is measured
+// once, even if it is loaded again in the meantime.
 func (p *preparer) add(path string, o engine.Options) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *preparer) add(path string, o engine.Options) {
 	}
 }
 
-// next starts the first of the queue; p.mu is held.
+// next starts the first calibration in the queue. The caller holds p.mu.
 func (p *preparer) next() {
 	if len(p.queue) == 0 || p.ctx.Err() != nil {
 		p.now, p.cancel = "", nil
@@ -122,7 +122,7 @@ func (p *preparer) run(ctx context.Context, q prepared, cancel context.CancelFun
 	p.tell(q.path, end)
 }
 
-// prepare measures, while no model is in use.
+// prepare measures a calibration while no model is in use.
 func (p *preparer) prepare(ctx context.Context, q prepared) error {
 	var pace telemetry.Pace
 	last := Preparing{State: Waiting}
@@ -145,8 +145,9 @@ func (p *preparer) prepare(ctx context.Context, q prepared) error {
 	})
 }
 
-// quiet waits until no model has been in use for a time. waits, which may be nil, is called
-// with 0 when the wait begins, and with its length at the end.
+// quiet waits until no model has been in use for a while. waits may be nil.
+// Otherwise it is called with 0 when the wait begins, and with the duration at the
+// end.
 func (p *preparer) quiet(ctx context.Context, rest time.Duration, waits func(time.Duration)) error {
 	start := time.Now()
 	since, waited := start, false
@@ -176,7 +177,8 @@ func (p *preparer) quiet(ctx context.Context, rest time.Duration, waits func(tim
 	return nil
 }
 
-// stop ends the calibration of a path, or takes it off the queue, and waits for it.
+// stop cancels the calibration of a path or removes it from the queue, and waits
+// until that is done.
 func (p *preparer) stop(path string) {
 	p.mu.Lock()
 	for i := range p.queue {
@@ -195,6 +197,6 @@ func (p *preparer) stop(path string) {
 	<-idle
 }
 
-// StopPreparing ends the calibration of a model in the background. Its progress is saved,
+// StopPreparing stops the background calibration of a model. Its progress is saved,
 // and the next load continues it.
 func (p *Pool) StopPreparing(path string) { p.preparer.stop(path) }

@@ -5,7 +5,8 @@ import (
 	"godwit/engine"
 )
 
-// widen returns the options of a load whose context holds at least so many tokens.
+// widen returns the options of a load with a context of at least the given number
+// of tokens.
 func widen(o engine.Options, least int) engine.Options {
 	if o.Context > 0 {
 		o.Context = max(o.Context, least)
@@ -17,9 +18,9 @@ func widen(o engine.Options, least int) engine.Options {
 	return o
 }
 
-// grow makes room for a longer context than a model is loaded with: it waits for
-// its users and unloads it, and the next load has that context. nil: there is
-// nothing to wait for. p.mu is held.
+// grow makes room for a longer context than that of the loaded model. It waits for
+// the model's users and unloads it, and the next load uses the longer context. It
+// returns nil if there is nothing to wait for. The caller holds p.mu.
 func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	e := p.entries[info.Path]
 	if e == nil {
@@ -38,13 +39,14 @@ func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	case e.users == 0:
 		return p.unload(e)
 	}
-	if e.idle == nil { // later requests wait too, or it would never be idle
+	if e.idle == nil { // later requests must wait too, or the model would never become idle
 		e.idle = make(chan struct{})
 	}
 	return e.idle
 }
 
-// renew makes every model reload before its next use, once its current users are done.
+// renew makes every model reload before its next use, once its current users are
+// done.
 func (p *Pool) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,8 +62,8 @@ func (p *Pool) renew() {
 	}
 }
 
-// Fits returns an engine.MemoryError for a context that would not fit even after a loaded
-// model is unloaded.
+// Fits returns an engine.MemoryError for a context that does not fit even if the
+// loaded model is unloaded.
 func (p *Pool) Fits(m *hub.Model, least int) error {
 	p.mu.Lock()
 	var now *engine.Engine
@@ -80,8 +82,8 @@ func (p *Pool) Fits(m *hub.Model, least int) error {
 	return engine.Fits(m.Path, o, p.o.Free(m.Path, &o))
 }
 
-// makeRoom unloads idle models, the least recently used first, until the device has room
-// for a file of that size.
+// makeRoom unloads idle models, least recently used first, until the device has
+// room for a file of the given size.
 func (p *Pool) makeRoom(next *entry) {
 	for {
 		p.mu.Lock()
@@ -92,7 +94,7 @@ func (p *Pool) makeRoom(next *entry) {
 			}
 		}
 		p.mu.Unlock()
-		// Repacked weights, and a cache of about the same size.
+		// room for repacked weights and a cache of about the same size
 		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next) {
 			return
 		}

@@ -18,18 +18,18 @@ const (
 	Loading   State = "loading"
 	Loaded    State = "loaded"
 	Unloading State = "unloading"
-	Failed    State = "failed" // the last attempt; the next request tries again
+	Failed    State = "failed" // the last load failed; the next request tries again
 )
 
-// Standing is where a model file stands.
+// Standing is the status of a model file.
 type Standing struct {
 	State   State
 	Err     error          // error of the last load
-	Context int            // tokens that the loaded model may hold
+	Context int            // context of the loaded model in tokens
 	Bytes   int64          // weights and cache of the loaded model
-	Until   time.Time      // when it will be unloaded; zero: never, or in use
+	Until   time.Time      // time of the unload; zero for never, or while in use
 	Options engine.Options // options of the last load
-	Wanted  bool           // a load or unload waits for its users to finish
+	Wanted  bool           // a load or unload waits until the model's users are done
 }
 
 // Model is a model that requests can name, with its state.
@@ -41,7 +41,7 @@ type Model struct {
 // Loaded reports whether the model is loaded.
 func (m *Model) Loaded() bool { return m.State == Loaded }
 
-// Publisher is who published a model that came from a hub.
+// Publisher returns the publisher of a model from a hub.
 func (m *Model) Publisher() string {
 	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
 		return name
@@ -49,7 +49,7 @@ func (m *Model) Publisher() string {
 	return "local"
 }
 
-// Standing returns the state of the model of a path.
+// Standing returns the status of the model at a path.
 func (p *Pool) Standing(path string) Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,14 +99,14 @@ func (p *Pool) Health() (ready bool, err error) {
 	return false, p.fixed.err
 }
 
-// Usage sums the cells of all loaded models and the counters of their attention since the
+// Usage sums the cells of all loaded models and their attention counters since the
 // load: values that Sparse V tested and skipped, and blocks with a saturated scale.
 type Usage struct {
 	Models, Busy, Queued, Tokens, Cells, Free int
 	Considered, Skipped, Saturated            int64
 }
 
-// Share is the part of the cells that is in use.
+// Share returns the share of the cells that is in use.
 func (u *Usage) Share() float64 {
 	if u.Cells == 0 {
 		return 0
@@ -114,7 +114,7 @@ func (u *Usage) Share() float64 {
 	return float64(u.Cells-u.Free) / float64(u.Cells)
 }
 
-// Usage sums the views of the loaded models, without waiting for any.
+// Usage sums the current values of the loaded models without waiting for any.
 func (p *Pool) Usage() (u Usage) {
 	p.mu.Lock()
 	var open []*engine.Engine
@@ -127,7 +127,7 @@ func (p *Pool) Usage() (u Usage) {
 	for _, e := range open {
 		view, err := e.View()
 		if err != nil {
-			continue // it is being unloaded
+			continue // the model is being unloaded
 		}
 		u.Models++
 		u.Queued += view.Queued
@@ -150,25 +150,25 @@ func (p *Pool) Usage() (u Usage) {
 	return u
 }
 
-// Embeds reports whether a model only makes embeddings: its file says so, or its
-// architecture can do nothing else.
+// Embeds reports whether a model only makes embeddings, because its file says so or
+// its architecture can do nothing else.
 func Embeds(m *hub.Model) bool { return m.NonCausal || engine.Encoder(m.Arch) }
 
-// Holding is what a loaded model holds of the host's memory, in bytes.
+// Holding is the host memory that a loaded model uses, in bytes.
 type Holding struct {
 	Model     string `json:"model"`
-	Weights   int64  `json:"weights"`   // copied; weights that are read from the mapped file are not in it
+	Weights   int64  `json:"weights"`   // copied weights, without those read from the mapped file
 	Cells     int64  `json:"cells"`     // packed pages
 	Exact     int64  `json:"exact"`     // exact pages and pinned rows
 	States    int64  `json:"states"`    // recurrent states
 	Scratch   int64  `json:"scratch"`   // intermediate results
-	Untouched int64  `json:"untouched"` // the part of cells, exact pages and states that was not used so far
+	Untouched int64  `json:"untouched"` // unused part of cells, exact pages and states, which takes no memory yet
 }
 
-// Holdings lists what the loaded models hold.
+// Holdings lists the memory of the loaded models.
 func (p *Pool) Holdings() (list []Holding) {
 	p.mu.Lock()
-	defer p.mu.Unlock() // so that none is closed meanwhile
+	defer p.mu.Unlock() // keeps the models open in the meantime
 	for _, e := range p.entries {
 		if e.state == Loaded {
 			h := e.engine.Holding()

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// wayTime is how long a load waits until models in use give way.
+// wayTime is how long a load waits for models in use to become idle.
 const wayTime = 20 * time.Second
 
-// freed notifies loads that wait for memory. p.mu is held.
+// freed notifies loads that wait for memory. The caller holds p.mu.
 func (p *Pool) freed() {
 	if p.free != nil {
 		close(p.free)
@@ -16,9 +16,9 @@ func (p *Pool) freed() {
 	}
 }
 
-// makeWay unloads an idle model for one that lacks memory, and waits for that until
-// late where all are in use. false: nothing gives way. held: models in use have the
-// memory.
+// makeWay unloads an idle model for a load that lacks memory. If all models are in
+// use, it waits until the time late. It returns false if no model could be
+// unloaded. held reports that models in use occupy the memory.
 func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) (gone, held bool) {
 	for {
 		if p.unloadOldest(next) {
