@@ -29,7 +29,8 @@ type benchCmd struct {
 	JSON      bool   `name:"json" help:"Same as --output json."`
 }
 
-// benchRow is one test, with llama-bench's keys and some of ours behind them.
+// benchRow is one test, with llama-bench's keys first and Godwit's own keys after
+// them.
 type benchRow struct {
 	Model     string    `json:"model_filename"`
 	Arch      string    `json:"model_type"`
@@ -142,7 +143,7 @@ func typeList(s string) []string {
 	return strings.Split(s, ",")
 }
 
-// tests are those of one pair of types, in the order of the flags.
+// tests returns the tests of one pair of types, in the order of the flags.
 func (c *benchCmd) tests() (out []engine.BenchTest) {
 	for _, n := range c.Sequences {
 		for _, d := range c.Depth {
@@ -168,7 +169,8 @@ func (c *benchCmd) pair(r *run, path, k, v string) ([]benchRow, error) {
 	f := loadFlags{c.Engine}
 	f.CacheTypeK, f.CacheTypeV = k, v
 	f.Parallel = maxOf(c.Sequences)
-	// One prompt token and the first generated one are not timed; pages are whole.
+	// The prompt token and the first generated token are not timed, and pages are
+	// whole.
 	f.CtxSize = maxOf(c.Depth) + max(maxOf(c.Prompt), maxOf(c.Gen)+1) + 1
 	f.KVCells = f.Parallel * (f.CtxSize + kv.PageCells)
 	e, err := r.open(r.ctx, path, &f)
@@ -210,7 +212,7 @@ func maxOf(l ids) int {
 	return m
 }
 
-// measure times one test: an untimed run, then the timed ones.
+// measure times a test. The first run is not timed.
 func (c *benchCmd) measure(ctx context.Context, e *engine.Engine, t engine.BenchTest, row *benchRow) error {
 	for i := range c.Repeat + 1 {
 		took, err := e.Bench(ctx, t)

@@ -33,7 +33,7 @@ type benchServeCmd struct {
 	JSON     bool `name:"json" default:"true" negatable:"" help:"The figures are JSON in any case."`
 }
 
-// loadFigures are what bench-serve prints; times in milliseconds.
+// loadFigures are the results of bench-serve. Times are in milliseconds.
 type loadFigures struct {
 	Model    string      `json:"model"`
 	Threads  int         `json:"n_threads"`
@@ -42,13 +42,13 @@ type loadFigures struct {
 	UBatch   int         `json:"n_ubatch"`
 	Load     loadPhase   `json:"load"`
 	Single   loadPhase   `json:"single"`
-	Speedup  float64     `json:"speedup"`  // tokens a second of all clients over those of one, short prompts
-	Overhead float64     `json:"overhead"` // share of one client's time spent outside the device
-	Many     loadPhase   `json:"many"`     // all clients, short prompts
+	Speedup  float64     `json:"speedup"`  // tokens per second of all clients divided by that of one client, with short prompts
+	Overhead float64     `json:"overhead"` // share of one client's time outside the device
+	Many     loadPhase   `json:"many"`     // all clients with short prompts
 	Beside   *besideLoad `json:"beside_prefill,omitempty"`
 }
 
-// loadPhase are the figures of some requests.
+// loadPhase are the results of some requests.
 type loadPhase struct {
 	Seconds    float64     `json:"seconds"`
 	Prompt     int         `json:"prompt_tokens"`
@@ -56,19 +56,19 @@ type loadPhase struct {
 	Throughput float64     `json:"tok_s"` // generated
 	First      percentiles `json:"ttft_ms"`
 	Between    percentiles `json:"itl_ms"`
-	device     float64     // seconds
+	device     float64     // seconds on the device
 }
 
-// besideLoad are the figures of one answer while a long prompt is read. A step
-// reads a chunk of the prompt and generates a token of the answer; later chunks
-// take longer, since they see more.
+// besideLoad are the results of one answer while a long prompt is read. A step
+// reads a chunk of the prompt and generates a token of the answer. Later chunks
+// take longer, because they attend to more tokens.
 type besideLoad struct {
 	Prompt  int         `json:"prompt_tokens"`
 	Between percentiles `json:"itl_ms"`
 	Chunks  int         `json:"chunks"`    // steps that read a part of the prompt
-	Alone   int         `json:"alone"`     // steps without a token of an answer
-	Chunk   float64     `json:"chunk_ms"`  // the longest of these steps
-	Device  float64     `json:"device_ms"` // all of them
+	Alone   int         `json:"alone"`     // steps that did not generate a token of the answer
+	Chunk   float64     `json:"chunk_ms"`  // duration of the longest of these steps
+	Device  float64     `json:"device_ms"` // total duration of these steps
 }
 
 type percentiles struct {
@@ -117,7 +117,7 @@ func (c *benchServeCmd) Run(r *run) (err error) {
 	}
 	out := loadFigures{Model: d.model, Threads: c.Threads, Clients: c.Clients, Requests: c.Requests, UBatch: c.UBatch}
 	short := func(int) int { return c.Short }
-	if _, err := d.phase(1, 1, c.Gen, short); err != nil { // warms up
+	if _, err := d.phase(1, 1, c.Gen, short); err != nil { // warm-up
 		return err
 	}
 	if out.Single, err = d.phase(1, c.Requests, c.Gen, short); err != nil {
@@ -184,7 +184,7 @@ func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
 	return d, stop, nil
 }
 
-// driver sends requests to a server and times the answers.
+// driver sends requests to a server and times the responses.
 type driver struct {
 	ctx   context.Context
 	url   string
@@ -195,7 +195,7 @@ type driver struct {
 	steps []engine.Step // steps of the device
 }
 
-// observe notes a step; it runs on the device's goroutine.
+// observe records a step. It runs on the device's goroutine.
 func (d *driver) observe(st engine.Step) {
 	d.mu.Lock()
 	d.steps = append(d.steps, st)
@@ -225,14 +225,14 @@ func (d *driver) prompt(n int) []llm.Token {
 	return out
 }
 
-// timed holds the times of an answer's pieces, counted from the request.
+// timed holds the arrival times of an answer's pieces, counted from the request.
 type timed struct {
 	pieces    []time.Duration
 	generated int
 }
 
-// send posts a request and times its stream. piece, if set, is called at each. The
-// prompt is computed even where an earlier run has left it on disk.
+// send posts a request and times its stream. piece, if set, is called for each
+// piece. The prompt is always computed, even if an earlier run left it on disk.
 func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, error) {
 	var t timed
 	body, err := json.Marshal(map[string]any{
@@ -295,7 +295,7 @@ func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, er
 	return t, lines.Err()
 }
 
-// phase runs clients at the same time and adds their figures up.
+// phase runs clients at the same time and sums up their results.
 func (d *driver) phase(clients, requests, gen int, length func(i int) int) (loadPhase, error) {
 	d.taken()
 	var p loadPhase
@@ -337,7 +337,7 @@ func (d *driver) phase(clients, requests, gen int, length func(i int) int) (load
 	return p, errors.Join(errs...)
 }
 
-// beside times an answer from when a long prompt is sent until it is read.
+// beside times an answer while a long prompt is read.
 func (d *driver) beside(prompt int) (*besideLoad, error) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
@@ -361,7 +361,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 	case <-started:
 	case err := <-ended:
 		select {
-		case <-started: // a small model may end before anybody looks
+		case <-started: // with a small model, the prompt may be read before the loop starts
 			ended <- err
 		default:
 			return nil, errors.Join(errors.New("the answer beside the prompt ended early"), err)
@@ -386,7 +386,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 		}
 	}
 	cancel()
-	<-ended // its error is the cancellation
+	<-ended // ends with an error because it was cancelled
 	var between []time.Duration
 	mu.Lock()
 	defer mu.Unlock()

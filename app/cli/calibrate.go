@@ -12,7 +12,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// calibrations is the folder where calibrations are kept.
+// calibrations returns the folder of the saved calibrations.
 func (r *run) calibrations() string { return filepath.Join(r.home.Data, "calibrations") }
 
 type kvCalibrateCmd struct {
@@ -23,15 +23,15 @@ type kvCalibrateCmd struct {
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 }
 
-// calibrationRow is a layer in the output of kv calibrate: the divergence in nats with only
-// that cache at the fewest bits.
+// calibrationRow is a layer in the output of kv calibrate: the divergence in nats
+// if only that cache has the fewest bits.
 type calibrationRow struct {
 	Layer  int     `json:"layer"`
 	SenseK float64 `json:"sense_k"`
 	SenseV float64 `json:"sense_v"`
 }
 
-// Run measures and keeps a calibration.
+// Run measures and saves a calibration.
 func (c *kvCalibrateCmd) Run(r *run) error {
 	path, err := r.find(c.Model)
 	if err != nil {
@@ -79,7 +79,8 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 	return r.printCalibration(cal, measure.Path(r.calibrations()), c.JSON)
 }
 
-// minCalibration is the fewest tokens that calibrate channels reliably.
+// minCalibration is the smallest number of tokens that calibrates channels
+// reliably.
 const minCalibration = 128
 
 func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) error {

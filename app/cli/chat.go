@@ -34,13 +34,13 @@ type chatCmd struct {
 	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether a model that can think first does: auto, on or off. auto: as its template says."`
 }
 
-// message is one turn. Content is a string, or a list of parts with pictures.
+// message is one message. Content is a string, or a list of parts with pictures.
 type message struct {
 	Role    string `json:"role"`
 	Content any    `json:"content"`
 }
 
-// Run answers once, or talks until the input ends.
+// Run answers once, or holds a conversation until the input ends.
 func (c *chatCmd) Run(r *run) error {
 	if c.File != "" {
 		b, err := os.ReadFile(c.File)
@@ -67,7 +67,7 @@ func (c *chatCmd) Run(r *run) error {
 	defer e.Close()
 	switch source, notice := e.Model().ChatTemplate(); {
 	case source == "" && notice != "":
-		return errors.New(notice) // before anybody types
+		return errors.New(notice) // before the user types anything
 	case notice != "":
 		r.log.Warn(notice)
 	}
@@ -86,7 +86,7 @@ func (c *chatCmd) Run(r *run) error {
 	return c.talk(r, e, talk, images)
 }
 
-// images reads pictures as data: URLs.
+// images reads picture files as data: URLs.
 func (c *chatCmd) images(e *engine.Engine, files []string) ([]string, error) {
 	var out []string
 	for _, name := range files {
@@ -115,7 +115,7 @@ func imagesIn(talk []message) (n int) {
 	return n
 }
 
-// withImages is the content of a question about pictures.
+// withImages returns the content of a question with pictures.
 func withImages(images []string, text string) any {
 	if len(images) == 0 {
 		return text
@@ -133,10 +133,10 @@ const talkHelp = `/image FILE  adds a picture to the next question
 Ctrl-C  stops an answer; twice at the prompt, it ends
 `
 
-// mistyped is a line that looks like a command.
+// mistyped matches a line that looks like a command.
 var mistyped = regexp.MustCompile(`^/[a-z]+$`)
 
-// talk reads turns from standard input until that ends.
+// talk reads the user's messages from standard input until the input ends.
 func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string) error {
 	fmt.Fprintf(r.err, "%s, %d tokens of context. Ctrl-C stops an answer, Ctrl-D or /bye ends, /? lists the commands.\n", e.Config().Name, e.Context())
 	alive, done := signal.NotifyContext(context.WithoutCancel(r.ctx), syscall.SIGTERM)
@@ -227,11 +227,11 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 		}
 	}
 	var text strings.Builder
-	var thought string // the last piece, before the first word
+	var thought string // last piece of reasoning before the first word of the answer
 	for ev, err := range e.Generate(ctx, req) {
 		if err != nil {
 			if r.screen {
-				fmt.Fprintln(r.out) // what comes next begins a line
+				fmt.Fprintln(r.out) // so that the next output starts on a new line
 			}
 			return text.String(), errors.Join(err, r.out.Flush())
 		}
@@ -262,7 +262,7 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 	return text.String(), nil
 }
 
-// trailing counts the line ends that a text ends with.
+// trailing counts the line breaks at the end of a text.
 func trailing(text string) int { return len(text) - len(strings.TrimRight(text, "\n")) }
 
 // remark prints a line below an answer about how it ended.
@@ -278,7 +278,7 @@ func (c *chatCmd) remark(r *run, res *engine.Result, length int) {
 	}
 }
 
-// params is the sampling of the flags.
+// params returns the sampling parameters of the flags.
 func (c *chatCmd) params() sample.Params {
 	p := sample.Defaults()
 	p.Temperature, p.TopK, p.TopP, p.MinP = c.Temperature, c.TopK, c.TopP, c.MinP

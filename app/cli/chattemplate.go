@@ -10,8 +10,8 @@ import (
 	"godwit/engine"
 )
 
-// chatTemplates reads the values of --chat-template: FILE or NAME for every
-// model, MODEL=FILE or MODEL=NAME for one.
+// chatTemplates reads the values of --chat-template. FILE or NAME applies to every
+// model, MODEL=FILE or MODEL=NAME to one.
 func chatTemplates(values []string) ([]engine.ChatTemplate, error) {
 	var out []engine.ChatTemplate
 	for _, value := range values {
@@ -31,7 +31,8 @@ func chatTemplates(values []string) ([]engine.ChatTemplate, error) {
 	return out, nil
 }
 
-// chatTemplate reads the template of a file or of a built-in name.
+// chatTemplate reads a template from a file or returns the built-in one with the
+// name.
 func chatTemplate(value string) (string, error) {
 	if source, ok := engine.BuiltinTemplate(value); ok {
 		return source, nil

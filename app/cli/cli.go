@@ -68,27 +68,28 @@ type run struct {
 	page   fs.FS
 	home   config.Folders
 	file   *config.File
-	window func(*run) error                         // opens the window; nil: headless
+	window func(*run) error                         // opens the window; nil in the headless binary
 	hide   func(secret string)                      // keeps a secret out of the log
-	flags  map[string]bool                          // on the command line, by name
+	flags  map[string]bool                          // names of the flags on the command line
 	memory *engine.Memory                           // memory of the models that are loaded
-	drawn  *atomic.Pointer[progressbar.ProgressBar] // the bar on the terminal
+	drawn  *atomic.Pointer[progressbar.ProgressBar] // progress bar on the terminal
 
 	env      config.Env
-	app      config.App                                                        // flags included
-	problems *config.Problems                                                  // problems of the settings file; nil: none
-	level    func(level string) error                                          // changes the level of the log
-	logFile  string                                                            // empty: none
-	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil: nobody does
+	app      config.App                                                        // settings, including flags
+	problems *config.Problems                                                  // problems of the settings file; nil for none
+	level    func(level string) error                                          // changes the log level
+	logFile  string                                                            // path of the log file; empty for none
+	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil if nothing does
 }
 
-// Main runs a command line and returns the exit code. page is the built page.
+// Main runs a command line and returns the exit code. page is the page's built
+// files.
 func Main(page fs.FS, args []string) int {
 	return main(page, args, nil)
 }
 
-// WithWindow is Main for the binary that can open a window: without a command
-// it does.
+// WithWindow is Main for the binary that can open a window. It opens one
+// without a command.
 func WithWindow(page fs.FS, args []string, window Window) int {
 	return main(page, args, func(r *run) error { return r.openWindow(window) })
 }
@@ -106,7 +107,7 @@ func main(page fs.FS, args []string, window func(*run) error) int {
 	return code
 }
 
-// usage is an error in how a command was called: exit code 2.
+// usage is an error in the use of a command, with exit code 2.
 type usage struct{ error }
 
 func (r *run) main(args []string) int {
@@ -137,12 +138,12 @@ func (r *run) main(args []string) int {
 		kong.Exit(func(code int) { panic(exit(code)) }),
 	)
 	if err != nil {
-		panic("cli: " + err.Error()) // a broken tag in this package
+		panic("cli: " + err.Error()) // caused only by an invalid tag in this package
 	}
 	return r.parse(parser, &cmd, args)
 }
 
-// description is what the help says before the commands.
+// description is the text before the list of commands in the help.
 func (r *run) description() string {
 	text := "Runs language models (GGUF) on this machine, with long contexts in little memory."
 	if r.window != nil {
@@ -153,7 +154,7 @@ func (r *run) description() string {
 		r.home.Data + ". GODWIT_HOME=FOLDER keeps all of it in that folder."
 }
 
-// exit carries the code of an exit by kong, such as after help, out of the parser.
+// exit carries an exit code from kong out of the parser, for example after help.
 type exit int
 
 func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
@@ -200,7 +201,7 @@ func (r *run) given(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return r.flags[name] })
 }
 
-// command is the path of the command that was called, COMMAND where none was.
+// command returns the path of the called command, or COMMAND if none was called.
 func command(ctx *kong.Context, err error) string {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) {
@@ -209,15 +210,15 @@ func command(ctx *kong.Context, err error) string {
 	if ctx != nil && ctx.Selected() != nil {
 		var names []string
 		for n := ctx.Selected(); n.Type == kong.CommandNode; n = n.Parent {
-			names = append([]string{n.Name}, names...) // a path has the aliases too
+			names = append([]string{n.Name}, names...) // kong's own path also contains the aliases
 		}
 		return strings.Join(names, " ")
 	}
 	return "COMMAND"
 }
 
-// validate checks the bounds of every settings section that a command embeds, and of the
-// root's. kong validates only the command itself, and a command that embeds several
+// validate checks the bounds of every settings section that a command or the root
+// embeds. kong validates only the command itself, and a command that embeds several
 // sections has no Validate method.
 func validate(root reflect.Value, selected *kong.Node) error {
 	sections := []reflect.Value{root.Elem()}
@@ -284,7 +285,7 @@ func (r *run) fail(err error) int {
 	return 1
 }
 
-// settings opens config.toml. It reports faulty settings and uses the others.
+// settings opens config.toml. It reports settings with errors and uses the others.
 func (r *run) settings() error {
 	var err error
 	if r.home, err = config.UserFolders(os.LookupEnv); err != nil {
@@ -300,7 +301,8 @@ func (r *run) settings() error {
 	return err
 }
 
-// resolve gives kong the value of a missing flag, from the environment or the file.
+// resolve returns the value of a missing flag to kong, from the environment or the
+// file.
 func (r *run) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, _, err := r.file.Lookup(flag.Name, os.LookupEnv)
 	return value, err

@@ -29,7 +29,7 @@ func (c *deviceCmd) Run(r *run) error {
 		if v.Backend == "" || r.ctx.Err() != nil {
 			return err
 		}
-		fmt.Fprintln(r.out) // ends a line that a driver began
+		fmt.Fprintln(r.out) // ends a line that a driver may have printed
 		return r.json(v.Short())
 	}
 	if c.Check {
@@ -67,7 +67,7 @@ func (c *deviceCmd) Run(r *run) error {
 	return t.write(r.out)
 }
 
-// knownOf returns the recorded verdict on a backend.
+// knownOf returns the recorded verdict for a backend.
 func knownOf(f *device.Found) string {
 	switch {
 	case f.Error != "":
@@ -84,7 +84,7 @@ func knownOf(f *device.Found) string {
 	return fmt.Sprintf("checked %s, auto leaves it alone: %v", f.Verdict.When.Format(time.DateOnly), f.Verdict)
 }
 
-// errWrong is the error of a check that found wrong results.
+// errWrong is returned if a check found wrong results.
 var errWrong = errors.New("the device computes wrong results; use --backend cpu")
 
 // check checks one backend, or every available GPU.
@@ -146,21 +146,21 @@ func (r *run) check(name string) (device.Verdict, error) {
 	return device.Check(r.ctx, name, func(what string) { bar.describe("checking " + name + ": " + what) })
 }
 
-// deviceRecord is where verdicts on devices are kept.
+// deviceRecord returns the record of verdicts on devices.
 func (r *run) deviceRecord() device.Record {
 	return device.Record(filepath.Join(r.home.Data, "devices.json"))
 }
 
-// patience is how a command treats an unchecked GPU.
+// patience says how a command treats a GPU that was not checked yet.
 type patience int
 
 const (
-	recorded patience = iota // takes the CPU
-	later                    // takes the CPU and has it checked for the next load
-	wait                     // has it checked
+	recorded patience = iota // uses the CPU
+	later                    // uses the CPU and checks the GPU for the next load
+	wait                     // waits for the check
 )
 
-// backend returns the name of the backend: the setting, or the choice of auto.
+// backend returns the name of the backend: the user's setting, or auto's choice.
 func (r *run) backend(setting string, p patience) string {
 	if setting != "auto" && setting != "" {
 		return setting
@@ -172,13 +172,14 @@ func (r *run) backend(setting string, p patience) string {
 	return a.Choose(r.ctx)
 }
 
-// checkTime limits a check, and dyingTime the end of its process.
+// checkTime limits the duration of a check, and dyingTime that of its process's
+// exit.
 const (
 	checkTime = 5 * time.Minute
 	dyingTime = 5 * time.Second
 )
 
-// checkApart checks a backend in a process of its own.
+// checkApart checks a backend in a separate process.
 func (r *run) checkApart(ctx context.Context, name string) (device.Verdict, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -193,9 +194,9 @@ func (r *run) checkApart(ctx context.Context, name string) (device.Verdict, erro
 	return verdictOf(ctx, c, checkTime)
 }
 
-// verdictOf runs a check and reads the verdict that it prints. A process that takes too
-// long is killed. If even that does not end it, because it waits for a stuck driver, it is
-// abandoned.
+// verdictOf runs a check and parses the verdict that it prints. A process that
+// takes too long is killed. If it does not end even then, because it waits for a
+// stuck driver, it is abandoned.
 func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Verdict, error) {
 	var out tail
 	c.Stdout, c.WaitDelay = &out, dyingTime
@@ -209,7 +210,7 @@ func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Ve
 	var stopped error
 	select {
 	case err := <-ended:
-		if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // what it left holds its output
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // a child process still has its output open
 			return device.Verdict{}, fmt.Errorf("the check failed: %w", err)
 		}
 		return out.verdict()
@@ -218,7 +219,7 @@ func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Ve
 	case <-timer.C:
 		stopped = fmt.Errorf("the check did not end within %v and was stopped", limit)
 	}
-	_ = c.Process.Kill() // it may just have ended
+	_ = c.Process.Kill() // the process may have ended by itself
 	select {
 	case <-ended:
 	case <-time.After(2 * dyingTime):
@@ -226,11 +227,11 @@ func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Ve
 	return device.Verdict{}, stopped
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail []byte
 
 func (t *tail) Write(p []byte) (int, error) {
-	const most = 1 << 18 // far more than a verdict
+	const most = 1 << 18 // far more than the size of a verdict
 	*t = append(*t, p...)
 	if n := len(*t); n > 2*most {
 		*t = append((*t)[:0], (*t)[n-most:]...)
@@ -238,7 +239,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// verdict returns the last line that is a verdict, since drivers print lines too.
+// verdict returns the last line that parses as a verdict, because drivers print
+// lines too.
 func (t *tail) verdict() (v device.Verdict, err error) {
 	lines := bytes.Split(*t, []byte("\n"))
 	for _, line := range slices.Backward(lines) {

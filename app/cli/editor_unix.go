@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// editor reads lines from a terminal with the keys of a shell: arrows, home, end, words,
-// history. Pasted text counts as one line, even with line breaks.
+// editor reads lines from a terminal with a shell's keys: arrows, home, end, words,
+// history. Pasted text counts as one line, even if it contains line breaks.
 type editor struct {
 	in, out *os.File
 	keys    keyboard
@@ -38,7 +38,7 @@ func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	}
 	defer func() {
 		fmt.Fprint(e.out, pasteOff)
-		_ = term.Restore(int(e.in.Fd()), old) // nobody is left to see an error
+		_ = term.Restore(int(e.in.Fd()), old) // an error could not be shown any more
 	}()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT)
@@ -86,7 +86,8 @@ func (e *editor) press(k key) (string, error) {
 	return "", nil
 }
 
-// await waits for keys, for another size of the terminal, and for the end of ctx.
+// await waits for input, for a change of the terminal's size, or for the end of
+// ctx.
 func (e *editor) await(ctx context.Context, signals <-chan os.Signal) error {
 	var late <-chan time.Time
 	if e.keys.escaping() {
@@ -112,7 +113,7 @@ func (e *editor) await(ctx context.Context, signals <-chan os.Signal) error {
 	return nil
 }
 
-// some reads the available bytes.
+// some reads the bytes that are available.
 func (e *editor) some() (string, error) {
 	buf := make([]byte, 4096)
 	n, err := e.in.Read(buf)
@@ -122,7 +123,8 @@ func (e *editor) some() (string, error) {
 	return "", err
 }
 
-// raw switches the terminal to raw mode with marked pastes, and returns the previous state.
+// raw switches the terminal to raw mode with bracketed paste, and returns the
+// previous state.
 func (e *editor) raw() (*term.State, error) {
 	old, err := term.MakeRaw(int(e.in.Fd()))
 	if err == nil {
@@ -131,7 +133,8 @@ func (e *editor) raw() (*term.State, error) {
 	return old, err
 }
 
-// suspend stops the program, as Ctrl-Z does elsewhere, until it continues.
+// suspend stops the program until it is continued, as Ctrl-Z does in other
+// programs.
 func (e *editor) suspend(old *term.State, signals <-chan os.Signal) error {
 	if err := e.draw(&e.line); err != nil {
 		return err
@@ -141,14 +144,14 @@ func (e *editor) suspend(old *term.State, signals <-chan os.Signal) error {
 	if err := term.Restore(int(e.in.Fd()), old); err != nil {
 		return err
 	}
-	_ = syscall.Kill(0, syscall.SIGTSTP) // it is our own group
+	_ = syscall.Kill(0, syscall.SIGTSTP) // signals the program's own process group
 	for late := time.After(time.Second); ; {
 		select {
 		case s := <-signals:
 			if s != syscall.SIGCONT {
 				continue
 			}
-		case <-late: // nobody is there who could let it continue, so it was not stopped
+		case <-late: // no shell could continue the program, so the system did not stop it
 		}
 		_, err := e.raw()
 		e.begin(e.prompt)

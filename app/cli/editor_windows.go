@@ -2,5 +2,5 @@ package cli
 
 import "os"
 
-// edit returns nil: the console of Windows edits lines itself.
+// edit returns nil, because the Windows console has its own line editing.
 func edit(_, _ *os.File) lines { return nil }

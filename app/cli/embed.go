@@ -55,7 +55,7 @@ func (c *embedCmd) Run(r *run) error {
 	return c.embed(r, e, tokens, text)
 }
 
-// maxText bounds what is read from standard input.
+// maxText limits how much is read from standard input.
 const maxText = 64 << 20
 
 // embed prints the row of a text or of tokens.

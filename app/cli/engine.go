@@ -15,7 +15,7 @@ type modelArg struct {
 	Model string `arg:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
 }
 
-// loadFlags are the switches of commands that run a model.
+// loadFlags are the flags of commands that run a model.
 type loadFlags struct {
 	config.Engine
 }
@@ -25,12 +25,13 @@ func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Eng
 	return r.openFor(ctx, model, f, 0)
 }
 
-// openFor is open with a context of at least that many tokens, unless a flag sets its size.
+// openFor is open with a context of at least the given number of tokens, unless a
+// flag sets the context.
 func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens int) (*engine.Engine, error) {
 	return r.openWith(ctx, model, f, tokens, func(*engine.Options) {})
 }
 
-// openWith is openFor with a change of the options.
+// openWith is openFor with changed options.
 func (r *run) openWith(ctx context.Context, model string, f *loadFlags, tokens int, change func(o *engine.Options)) (*engine.Engine, error) {
 	path, err := r.find(model)
 	if err != nil {
@@ -47,8 +48,8 @@ func (r *run) openWith(ctx context.Context, model string, f *loadFlags, tokens i
 	return engine.Open(ctx, path, o)
 }
 
-// options turns settings into the engine's options; p decides how to treat an unchecked
-// GPU.
+// options converts settings to engine options. p says how to treat a GPU that was
+// not checked.
 func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	o, err := r.optionsQuietly(c, p)
 	if err != nil {
@@ -63,7 +64,8 @@ func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	return o, nil
 }
 
-// optionsQuietly is options for the page, which previews settings.
+// optionsQuietly is options without log output, for the page's previews of
+// settings.
 func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, error) {
 	if err := c.Validate(); err != nil {
 		return engine.Options{}, usage{err}
@@ -98,7 +100,8 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	return o, nil
 }
 
-// maxStep is the limit of a step in the engine's terms, where 0 is its default.
+// maxStep converts the step limit to the engine's form, in which 0 means the
+// default.
 func maxStep(ms int) time.Duration {
 	if ms == 0 {
 		return -1
@@ -106,7 +109,7 @@ func maxStep(ms int) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// cacheSettings returns the cache settings of the switches.
+// cacheSettings returns the cache settings in the flags.
 func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	var want kv.Want
 	var err error
@@ -129,7 +132,7 @@ func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	return want, s, nil
 }
 
-// onOff turns a switch into a setting of the policies; nil: automatic.
+// onOff converts a flag to a policy switch. nil means automatic.
 func onOff(b *bool) kv.Switch {
 	switch {
 	case b == nil:

@@ -39,7 +39,8 @@ type evalFlags struct {
 	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16; instead of every pair of -ctk and -ctv."`
 }
 
-// pairs returns the pairs of types in the flags; empty if no flag names a type.
+// pairs returns the pairs of types in the flags, or nothing if no flag names a
+// type.
 func (f *evalFlags) pairs() ([]kv.Pair, error) {
 	if f.KVAuto > 0 {
 		if len(f.Pairs) > 0 || f.CacheTypeK != "" || f.CacheTypeV != "" {
@@ -103,7 +104,7 @@ func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error
 // opener opens the model with a pair of types.
 func (f *evalFlags) opener(r *run) eval.Opener { return f.open(r, f.Engine) }
 
-// base opens the model for the reference of all comparisons, without the cache settings of
+// base opens the reference model for all comparisons, without the cache settings in
 // the flags.
 func (f *evalFlags) base(r *run) eval.Opener { return f.open(r, f.PlainCache()) }
 
@@ -125,7 +126,8 @@ func (f *evalFlags) with(r *run, ctx int, k, v string, do func(e *engine.Engine)
 	return f.run(r, f.opener(r), ctx, k, v, do)
 }
 
-// run calls a function with an opened model, and reports where a NaN first occurs.
+// run calls a function with an opened model. If the result contains NaN, it reports
+// where NaN first occurs.
 func (f *evalFlags) run(r *run, open eval.Opener, ctx int, k, v string, do func(e *engine.Engine) error) error {
 	e, err := open(r.ctx, k, v, ctx)
 	if err != nil {
@@ -138,7 +140,7 @@ func (f *evalFlags) run(r *run, open eval.Opener, ctx int, k, v string, do func(
 	return eval.Locate(r.ctx, open, err, k, v)
 }
 
-// source is the text to measure on.
+// source is the text for a measurement.
 func (f *evalFlags) source() (string, error) {
 	if f.File != "" {
 		b, err := os.ReadFile(f.File)
@@ -164,12 +166,12 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 	return t.EncodeText(source, true, false), t.BOS(), t.AddBOS(), nil
 }
 
-// windowFlags decide how the text is divided.
+// windowFlags decide how the text is divided into chunks.
 type windowFlags struct {
 	Every int `default:"1" placeholder:"N" help:"Count one prediction of N in the second half of each chunk: fewer figures from a long window."`
 }
 
-// check rejects sizes that cannot be measured, and fills in the window.
+// check rejects sizes that cannot be measured and sets the default window.
 func (w *windowFlags) check(f *evalFlags, chunks int) error {
 	if f.CtxSize == 0 {
 		f.CtxSize = evalContext
@@ -185,7 +187,7 @@ func (w *windowFlags) check(f *evalFlags, chunks int) error {
 	return nil
 }
 
-// window is the chunking of the flags.
+// window returns the chunk sizes in the flags.
 func (f *evalFlags) window(r *run, e *engine.Engine, chunks, every int) ([]llm.Token, eval.Window, func(), error) {
 	tokens, bos, addBOS, err := f.text(e)
 	if err != nil {
@@ -199,7 +201,7 @@ func (f *evalFlags) window(r *run, e *engine.Engine, chunks, every int) ([]llm.T
 	return tokens, w, bar.close, nil
 }
 
-// evalContext is the default window of the chunked measurements.
+// evalContext is the default window of measurements by chunk.
 const evalContext = 512
 
 type evalPerplexityCmd struct {
@@ -278,7 +280,7 @@ func (c *evalKLDCmd) Run(r *run) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(dir) }() // the system's folder, which it sweeps too
+		defer func() { _ = os.RemoveAll(dir) }() // temporary folder, which the system also cleans up
 		path = filepath.Join(dir, "base")
 		if _, err := c.save(r, path); err != nil {
 			return err
@@ -295,7 +297,7 @@ func (c *evalKLDCmd) Run(r *run) error {
 	return c.print(r, list)
 }
 
-// save stores the run at f16.
+// save stores the results of the f16 run.
 func (c *evalKLDCmd) save(r *run, path string) (p eval.PerplexityResult, err error) {
 	err = c.run(r, c.base(r), c.CtxSize, "f16", "f16", func(e *engine.Engine) error {
 		tokens, w, done, err := c.window(r, e, c.Chunks, c.Every)
@@ -343,7 +345,7 @@ type evalAgreeCmd struct {
 	Behind int `default:"0" placeholder:"N" help:"Tokens of the text to read before these."`
 }
 
-// Run compares the choices of every pair of types with f16's.
+// Run compares the most likely tokens of every pair of types with f16's.
 func (c *evalAgreeCmd) Run(r *run) error {
 	if c.Tokens < 1 || c.Behind < 0 {
 		return usage{fmt.Errorf("--tokens %d --behind %d: at least 1 and 0", c.Tokens, c.Behind)}

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/sample"
 )
 
-// sampleFlags are the sampling switches; greedy where none is given.
+// sampleFlags are the sampling flags. Without any, sampling is greedy.
 type sampleFlags struct {
 	Temp   float64 `name:"temp" placeholder:"T" default:"0" help:"Randomness. 0: always the likeliest token."`
 	TopK   int     `name:"top-k" placeholder:"N" default:"0" help:"Choose among the N likeliest tokens. 0: among all."`
@@ -19,7 +19,7 @@ type sampleFlags struct {
 	Seed   int64   `name:"seed" short:"s" placeholder:"N" default:"-1" help:"The same seed gives the same answer. -1: another each time."`
 }
 
-// check holds the switches to the bounds of the settings.
+// check compares the flags with the bounds of the settings.
 func (f *sampleFlags) check() error {
 	for _, c := range []struct {
 		flag string
@@ -53,7 +53,7 @@ type generateCmd struct {
 	JSON      bool `name:"json" help:"Write {tokens, text, finish_reason}."`
 }
 
-// Run continues tokens, greedily by default.
+// Run continues a text, greedily by default.
 func (c *generateCmd) Run(r *run) error {
 	if err := c.check(); err != nil {
 		return usage{err}

@@ -18,33 +18,33 @@ import (
 	"godwit/engine"
 )
 
-// host is a server with its parts: the models, the API, and optionally the page.
+// host is a running server: the models, the API, and optionally the page.
 type host struct {
 	models *pool.Pool
 	api    *api.Server
-	page   *page.Page   // nil: none
-	leave  func() error // ends the page, once
+	page   *page.Page   // nil without a page
+	leave  func() error // closes the page, once
 	close  []func() error
-	closed func() error // calls close from the last to the first, once
+	closed func() error // runs the functions in close from last to first, once
 }
 
-// hosting is what a host serves.
+// hosting configures a host.
 type hosting struct {
 	settings config.Settings
-	engine   engine.Options // options for loads; with a page they follow its settings
+	engine   engine.Options // options for loads; with a page they follow the page's settings
 	library  *hub.Library
-	model    *hub.Model // the only one; nil: the models of the library
+	model    *hub.Model // the only model; nil for the models of the library
 	watch    pool.Watcher
-	page     *paged // nil: no page
+	page     *paged // nil without a page
 }
 
-// paged is what a page needs besides the models.
+// paged configures the page.
 type paged struct {
-	native  page.Native // nil: outside of the window
+	native  page.Native // nil outside of the window
 	notices []string
 }
 
-// host assembles a server. On an error it closes the parts that were opened.
+// host assembles a server. If it fails, it closes the parts that it has opened.
 func (r *run) host(o hosting) (_ *host, err error) {
 	h := &host{}
 	h.closed = sync.OnceValue(func() error {
@@ -92,7 +92,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	}
 	to := api.Options{Settings: o.settings, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log}
 	if o.page != nil && o.page.native == nil {
-		to.Page = r.page // a window already has its page, and no other web page needs one
+		to.Page = r.page // the window already has its page, and web browsers do not need one
 	}
 	if o.page != nil {
 		if err := h.openPage(r, live, &o); err != nil {
@@ -110,7 +110,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	return h, nil
 }
 
-// keeping is load with a prefix store.
+// keeping adds a prefix store to load's options.
 func keeping(load func() (engine.Options, error), kept *engine.Prefixes) func() (engine.Options, error) {
 	return func() (engine.Options, error) {
 		o, err := load()
@@ -119,10 +119,10 @@ func keeping(load func() (engine.Options, error), kept *engine.Prefixes) func() 
 	}
 }
 
-// serve answers until ctx ends, then closes the host.
+// serve runs the server until ctx ends, then closes the host.
 func (h *host) serve(ctx context.Context, l net.Listener) error {
-	if h.page != nil { // its answers end at once, open streams of the API a little later
-		defer context.AfterFunc(ctx, func() { _ = h.leave() })() // its error comes again from closed
+	if h.page != nil { // answers of the page end at once, open API streams a little later
+		defer context.AfterFunc(ctx, func() { _ = h.leave() })() // closed returns this error again
 	}
 	return h.api.Serve(ctx, l, h.closed)
 }
@@ -135,14 +135,14 @@ func (h *host) Close() error {
 	return h.closed()
 }
 
-// live returns the settings that the page shows and changes.
+// live returns the settings that the page displays and changes.
 func (r *run) live(start *config.Settings) (*config.Live, error) {
 	s := *start
 	s.App = r.app
 	return config.NewLive(r.file, r.env, s)
 }
 
-// paging returns the load options for a server with a page, where the first answer does not
+// paging returns load options for a server with a page. Its first answer does not
 // wait for a calibration.
 func (r *run) paging(c *config.Engine) (engine.Options, error) {
 	o, err := r.optionsQuietly(c, later)
@@ -150,7 +150,7 @@ func (r *run) paging(c *config.Engine) (engine.Options, error) {
 	return o, err
 }
 
-// openPage adds the page's own endpoints, with the chats.
+// openPage adds the page's endpoints, including the chats.
 func (h *host) openPage(r *run, live *config.Live, o *hosting) error {
 	notices := o.page.notices
 	chats, err := store.Open(filepath.Join(r.home.Data, "chats.db"), store.Options{

@@ -11,16 +11,17 @@ import (
 	"golang.org/x/term"
 )
 
-// errInterrupted is the error of reading a line after Ctrl-C.
+// errInterrupted is returned when Ctrl-C interrupts reading a line.
 var errInterrupted = errors.New("interrupted")
 
-// lines is where the lines of a conversation come from.
+// lines is a source of input lines.
 type lines interface {
-	// read shows a prompt and returns the next line, io.EOF after the last.
+	// read shows a prompt and returns the next line. After the last line it returns
+	// io.EOF.
 	read(ctx context.Context, prompt string) (string, error)
 }
 
-// lines returns an editor for a writable terminal, otherwise a plain reader.
+// lines returns a line editor for an interactive terminal, else a plain reader.
 func (r *run) lines() lines {
 	in, ok := r.in.(*os.File)
 	out, shown := r.err.(*os.File)
@@ -32,17 +33,18 @@ func (r *run) lines() lines {
 	return &plainLines{err: r.err, in: bufio.NewReader(r.in), asks: ok && term.IsTerminal(int(in.Fd()))}
 }
 
-// pending is a read that can be left and resumed, because a read cannot be cancelled. Its
-// goroutine ends with the input.
+// pending is a read that can be left and resumed later, because reading cannot be
+// cancelled. Its goroutine ends with the input.
 type pending struct{ due chan said }
 
-// said is the result of a read.
+// said is the result of reading a line.
 type said struct {
 	text string
 	err  error
 }
 
-// start returns where the result will be; it is received before the next start.
+// start returns a channel for the result. It must be received before the next
+// start.
 func (p *pending) start(read func() (string, error)) <-chan said {
 	if p.due == nil {
 		p.due = make(chan said, 1)
@@ -54,11 +56,11 @@ func (p *pending) start(read func() (string, error)) <-chan said {
 	return p.due
 }
 
-// plainLines reads lines as they come.
+// plainLines reads lines without editing.
 type plainLines struct {
 	err  io.Writer
 	in   *bufio.Reader
-	asks bool // somebody types
+	asks bool // a person types the input
 	pending
 }
 
@@ -73,7 +75,7 @@ func (p *plainLines) read(ctx context.Context, prompt string) (string, error) {
 	case <-ctx.Done():
 	}
 	if errors.Is(line.err, io.EOF) && line.text != "" {
-		return line.text, nil // a last line without an end
+		return line.text, nil // the last line may have no line break
 	}
 	if line.err != nil && p.asks {
 		fmt.Fprintln(p.err)

@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// Marks around pasted text, in terminals where they are switched on.
+// Marks around pasted text, in terminals with bracketed paste.
 const (
 	pasteOn, pasteOff   = "\x1b[?2004h", "\x1b[?2004l"
 	pasteStart, pasteOf = "\x1b[200~", "\x1b[201~"
 )
 
-// controls are the keys that a shell knows by Ctrl.
+// controls maps keys pressed with Ctrl to actions, as in a shell.
 var controls = map[byte]action{
 	1: keyHome, 2: keyLeft, 3: keyInterrupt, 4: keyEOF, 5: keyEnd, 6: keyRight, 8: keyRubOut, '\n': keyEnter, 11: keyRemoveAll, 12: keyClear,
 	'\r': keyEnter, 14: keyDown, 16: keyUp, 20: keySwap, 21: keyRubOutAll, 23: keyRubOutWord, 26: keySuspend, 127: keyRubOut,
 }
 
-// sequences are the keys that terminals send as an escape and this.
+// sequences maps what terminals send after an escape character to keys.
 var sequences = map[string]action{
 	"[A": keyUp, "[B": keyDown, "[C": keyRight, "[D": keyLeft, "[H": keyHome, "[F": keyEnd,
 	"OA": keyUp, "OB": keyDown, "OC": keyRight, "OD": keyLeft, "OH": keyHome, "OF": keyEnd,
@@ -29,20 +29,20 @@ var sequences = map[string]action{
 	"b": keyWordLeft, "f": keyWordRight, "d": keyRemoveWord, "\x7f": keyRubOutWord, "\b": keyRubOutWord,
 }
 
-// key is one key, or a text at once.
+// key is one key, or a complete text.
 type key struct {
 	do   action
 	text string // text of keyText
-	cell *cell  // pasted text of keyText, shown as one word, in place of text
+	cell *cell  // pasted text of keyText, shown as one placeholder; replaces text
 }
 
 // keyboard decodes typed bytes into keys.
 type keyboard struct {
-	in     []byte // read and not looked at
+	in     []byte // bytes that are not decoded yet
 	pastes int
 }
 
-// next returns the next key, or that more has to be read for it.
+// next returns the next key. It reports false if it needs more input.
 func (k *keyboard) next() (key, bool) {
 	for len(k.in) > 0 {
 		switch c := k.in[0]; {
@@ -60,7 +60,7 @@ func (k *keyboard) next() (key, bool) {
 			}
 			do := sequences[string(k.in[1:n])]
 			if do == noKey && n == 2 {
-				n = 1 // the escape key, and then another
+				n = 1 // the escape key, followed by another key
 			}
 			k.in = k.in[n:]
 			if do != noKey {
@@ -84,8 +84,8 @@ func (k *keyboard) next() (key, bool) {
 	return key{}, false
 }
 
-// sequence is how many bytes the sequence takes that in begins with; 0: more are
-// to come.
+// sequence returns the number of bytes in the escape sequence at the start of in,
+// or 0 if it is incomplete.
 func sequence(in []byte) int {
 	switch {
 	case len(in) < 2:
@@ -105,12 +105,12 @@ func sequence(in []byte) int {
 	return 2
 }
 
-// escaping reports whether the last key was the one of that name, or the start of a
+// escaping reports whether the last key was the named one or the start of a
 // sequence.
 func (k *keyboard) escaping() bool { return len(k.in) == 1 && k.in[0] == 0x1b }
 
-// paste is a pasted text. One of several lines, or a long one, is a word on the
-// line that stands for it.
+// paste returns a key for pasted text. Text that is long or has several lines is
+// shown as a placeholder.
 func (k *keyboard) paste(text string) key {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	if !strings.ContainsFunc(text, unicode.IsControl) && utf8.RuneCountInString(text) < 500 {

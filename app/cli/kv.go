@@ -27,13 +27,13 @@ type kvTypesCmd struct {
 	JSON bool `name:"json" help:"Machine-readable output."`
 }
 
-// typeRow is a cache type as kv types prints it.
+// typeRow is a cache type in the output of kv types.
 type typeRow struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
 	Group   string   `json:"group"`
-	Bits    float64  `json:"bits"`      // bits a value at head size kv.Nominal
-	Ratio   float64  `json:"ratio_f16"` // f16's bytes over its own
+	Bits    float64  `json:"bits"`      // bits per value at head size kv.Nominal
+	Ratio   float64  `json:"ratio_f16"` // f16's bytes divided by the type's
 	Note    string   `json:"note"`
 }
 
@@ -105,8 +105,8 @@ func (c *kvPlanCmd) Run(r *run) error {
 	return err
 }
 
-// exactPart describes the exact share of some bytes: the newest and the first positions of
-// every conversation.
+// exactPart describes how many of the given bytes are exact: the newest and the
+// first positions of every conversation.
 func exactPart(l *kv.PlanLayer, bytes int64) string {
 	if bytes == 0 {
 		return ""
@@ -114,8 +114,8 @@ func exactPart(l *kv.PlanLayer, bytes int64) string {
 	return fmt.Sprintf("%s (%d+%d)", size(bytes), l.ExactSinks, l.ExactWindow)
 }
 
-// printPlan prints a plan for people; equal layers in one line. Every one of the
-// parallel conversations has an exact part of its own.
+// printPlan prints a plan for people, with equal layers on one line. Each parallel
+// conversation has an exact part of its own.
 func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", printable(p.Model), p.Ctx, p.Wanted.K, p.Wanted.V)
 	t := newTable("LAYERS", "K", "V", "BYTES", "EXACT", "WINDOW", "REASON")
@@ -200,7 +200,7 @@ func (r *run) printSensitivity(p *kv.Plan) error {
 
 func samePlan(a, b kv.PlanLayer) bool {
 	for _, s := range []*kv.PlanSide{&a.K, &a.V, &b.K, &b.V} {
-		s.Sensitivity = 0 // it differs even between otherwise equal layers
+		s.Sensitivity = 0 // sensitivities differ even between otherwise equal layers
 	}
 	return a.K == b.K && a.V == b.V && a.Window == b.Window && a.KVHeads == b.KVHeads
 }
@@ -219,7 +219,7 @@ func planSide(s kv.PlanSide) string {
 	return name
 }
 
-// formFlags name an encoding and its parameters.
+// formFlags are the flags for an encoding and its parameters.
 type formFlags struct {
 	Type      string  `required:"" placeholder:"T" help:"Form: the encoding itself, such as q8_0; no mapping and no policy."`
 	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Values of a head."`
@@ -257,7 +257,7 @@ func (f *formFlags) form() (*kv.Type, error) {
 	return t.Hold(f.HeadDim)
 }
 
-// calibration reads the channels of one head.
+// calibration reads the channels of one head from a calibration.
 func (f *formFlags) calibration() (*kv.Channels, error) {
 	file, err := os.Open(f.Calib)
 	if err != nil {
@@ -276,7 +276,7 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 	return &channels, nil
 }
 
-// at is the position of a row, for encoders that need it.
+// at returns what an encoder needs to know about a row's position.
 func (f *formFlags) at(row int) kv.At {
 	pos := row
 	if len(f.Positions) > 0 {
@@ -285,8 +285,8 @@ func (f *formFlags) at(row int) kv.At {
 	return kv.At{Pos: pos, RopeBase: f.RopeBase, Channels: f.channels}
 }
 
-// rows calls do for every row of n bytes of in. Where positions are given there
-// must be as many rows, which is checked before the first.
+// rows calls do for every row of n bytes in in. If positions are given, their
+// number must equal the number of rows, which is checked first.
 func (f *formFlags) rows(in io.Reader, n int, do func(row int, b []byte) error) error {
 	if want := len(f.Positions); want > 0 {
 		data, err := io.ReadAll(io.LimitReader(in, int64(n*want)+1))
@@ -319,7 +319,7 @@ func (f *formFlags) rows(in io.Reader, n int, do func(row int, b []byte) error) 
 
 type kvEncodeCmd struct{ formFlags }
 
-// Run packs rows of D float32.
+// Run packs rows of D float32 values.
 func (c *kvEncodeCmd) Run(r *run) error {
 	t, err := c.form()
 	if err != nil {
@@ -346,7 +346,7 @@ type kvDecodeCmd struct {
 	Rotated bool `help:"Do not undo the rotation."`
 }
 
-// Run restores rows of D float32.
+// Run unpacks rows to D float32 values.
 func (c *kvDecodeCmd) Run(r *run) error {
 	t, err := c.form()
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"godwit/engine/kv"
 )
 
-// labFlags are shared by the measurements whose results are saved.
+// labFlags are the flags of measurements whose results are saved.
 type labFlags struct {
 	evalFlags
 	Quick bool `help:"Measure less: minutes on a small model, with wider errors."`
 	Fresh bool `help:"Measure again what an earlier run has finished."`
 }
 
-// presetPairs are the pairs of the presets for a model, and 8 bits for both.
+// presetPairs returns the presets' pairs for a model, plus 8 bits for both sides.
 func presetPairs(l *labRun) ([]kv.Pair, error) {
 	layers, err := l.model.Layers(l.model.Config().Context)
 	if err != nil {
@@ -47,7 +47,7 @@ type labRun struct {
 	model *engine.Model
 	path  string
 	close func() error
-	leave func() error // close, except for f16's log-probabilities
+	leave func() error // ends the lab but keeps f16's log-probabilities
 }
 
 // lab opens the lab of a model and shows its progress.
@@ -96,7 +96,7 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
 }
 
-// labSetup is what decides a result beside the types and the sizes.
+// labSetup holds everything that affects results, except the types and the sizes.
 func labSetup(set config.Engine) (string, error) {
 	set.CacheTypeK, set.CacheTypeV, set.KVPreset, set.CtxSize, set.Parallel, set.KVCells = "", "", "", 0, 0, 0
 	b := newBuildInfo()
@@ -104,8 +104,8 @@ func labSetup(set config.Engine) (string, error) {
 	return string(setup), err
 }
 
-// labProgress shows how far a lab is: a bar on a terminal, else a line for
-// every cell.
+// labProgress shows the progress of a lab, as a bar on a terminal and else as a
+// line per cell.
 func (r *run) labProgress(model string) (tell func(eval.Progress), done func()) {
 	b := r.bar("measuring", model)
 	last := ""
@@ -126,7 +126,7 @@ func (r *run) labProgress(model string) (tell func(eval.Progress), done func()) 
 	}, b.close
 }
 
-// only keeps the cells of the pairs that were asked for.
+// only keeps the cells of the requested pairs.
 func only(cells []eval.Cell, pairs []kv.Pair) []eval.Cell {
 	var out []eval.Cell
 	for _, c := range cells {
@@ -140,7 +140,7 @@ func only(cells []eval.Cell, pairs []kv.Pair) []eval.Cell {
 	return out
 }
 
-// task runs one task and prints what came out; pick is the result of a cell.
+// task runs one task and prints the results. pick returns a cell's result.
 func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*eval.Cell) any) (err error) {
 	l, err := f.lab(r)
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*e
 		pairs = []kv.Pair{want}
 	}
 	size(&l.Size)
-	l.SkipUnable = false // the user asked for exactly this task
+	l.SkipUnable = false // the user requested exactly this task
 	cells, err := l.Run(r.ctx, []eval.Task{t}, pairs)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*e
 	return err
 }
 
-// preset is the pair of a preset.
+// preset returns the pair of a preset.
 func (l *labRun) preset(name string) (kv.Pair, error) {
 	layers, err := l.model.Layers(l.Context)
 	if err != nil {
@@ -220,7 +220,7 @@ type evalCopyCmd struct {
 	Items     int `placeholder:"N" help:"Texts at each distance."`
 }
 
-// Run measures exact copies.
+// Run measures exact copying.
 func (c *evalCopyCmd) Run(r *run) error {
 	if err := notNegative("--distances", c.Distances); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (c *evalSpeedCmd) Run(r *run) error {
 	if err := notNegative("--depths", c.Depths); err != nil {
 		return err
 	}
-	c.Fresh = true // speeds depend on the machine's current load
+	c.Fresh = true // speeds depend on the current load of the machine
 	return c.task(r, eval.TaskSpeed, func(s *eval.Size) {
 		s.SpeedDepths, s.SpeedRuns = given(c.Depths, s.SpeedDepths), positive(c.Repeat, s.SpeedRuns)
 	}, func(c *eval.Cell) any { return result(c.Speed) })
@@ -362,7 +362,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	if dir == "" {
 		dir = l.Store.Dir
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { // before the work, not behind it
+	if err := os.MkdirAll(dir, 0o755); err != nil { // before the measurements, so that an error costs no time
 		return err
 	}
 	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)
@@ -380,7 +380,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	return r.printReport(rep)
 }
 
-// report describes what the cells were measured on.
+// report describes the setup of the measurements.
 func (f *labFlags) report(r *run, l *labRun, cells []eval.Cell) *eval.Report {
 	cfg := l.model.Config()
 	text := f.Text

@@ -13,23 +13,23 @@ import (
 	"godwit/engine/kv"
 )
 
-// pageLab is the lab behind the cache panel: `eval recommend --quick` with the
-// settings of the page. Results are saved with the model, and the command and the page
-// share them.
+// pageLab runs the cache panel's measurements: `eval recommend --quick` with the
+// settings of the page. Results are saved with the model, and the command shares
+// them with the page.
 type pageLab struct{ run run }
 
-// newPageLab takes a run whose progress nobody sees.
+// newPageLab returns a pageLab. r must not show progress.
 func newPageLab(r *run) pageLab {
 	quiet := *r
 	quiet.err = io.Discard
 	return pageLab{quiet}
 }
 
-// command returns the command for a request of the page.
+// command returns the command that corresponds to a request of the page.
 func (p *pageLab) command(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 	f := labFlags{Quick: true}
 	f.Model, f.Engine, f.Text = m.Path, *c, eval.All
-	f.CacheTypeK, f.CacheTypeV, f.KVPreset, f.KVAuto = "", "", "off", 0 // as the command line has them
+	f.CacheTypeK, f.CacheTypeV, f.KVPreset, f.KVAuto = "", "", "off", 0 // the same settings as with the flags
 	return &evalRecommendCmd{labFlags: f}
 }
 
@@ -71,7 +71,7 @@ func doing(s eval.Progress) string {
 	return fmt.Sprintf("%s with %v", task, s.Pair)
 }
 
-// known gathers the finished cells of the lab's build and size.
+// known collects the finished cells for the lab's build and size.
 func known(l *labRun) (*page.Quality, error) {
 	cells, err := l.Known([]eval.Task{eval.TaskKLD, eval.TaskAgree, eval.TaskCopy}, kv.Pairs())
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // library opens the user's library.
 func (r *run) library(c config.Library) (*hub.Library, error) {
-	if c.HubToken == "" { // no flag set it
+	if c.HubToken == "" { // no flag has set it
 		if token, _, err := r.file.Lookup("library.hub_token", r.env); err == nil && token != nil {
 			c.HubToken = fmt.Sprint(token)
 		}
@@ -30,7 +30,7 @@ func (r *run) library(c config.Library) (*hub.Library, error) {
 	})
 }
 
-// find turns MODEL, a path or a name in the library, into a path.
+// find returns the path of MODEL, which is a path or a name in the library.
 func (r *run) find(model string) (string, error) {
 	info, err := os.Stat(model)
 	if err == nil && !info.IsDir() {
@@ -58,7 +58,7 @@ func (r *run) find(model string) (string, error) {
 	return m.Path, nil
 }
 
-// modelName returns the name of a model in output.
+// modelName returns the name under which a model is printed.
 func (r *run) modelName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), ".gguf")
 }
@@ -69,7 +69,8 @@ type pullCmd struct {
 	JSON bool   `name:"json" help:"Machine-readable output."`
 }
 
-// Run downloads a model. Interrupting it pauses: the next pull continues.
+// Run downloads a model. Interrupting it pauses the download, and the next pull
+// continues it.
 func (c *pullCmd) Run(r *run) error {
 	l, err := r.library(c.Library)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// cell is what the cursor crosses in one step: a visible character, however many runes it
-// has, or the placeholder of a pasted text.
+// cell is one cursor step: a visible character of one or more runes, or the
+// placeholder of a pasted text.
 type cell struct{ shown, text string }
 
-// cells cuts a text into characters.
+// cells splits a text into characters.
 func cells(text string) []cell {
 	var list []cell
 	for state := -1; text != ""; {
@@ -22,7 +22,7 @@ func cells(text string) []cell {
 	return list
 }
 
-// whole returns the text of cells, with pasted texts in full.
+// whole returns the text of cells, with complete pasted texts.
 func whole(list []cell) string {
 	var b strings.Builder
 	for _, c := range list {
@@ -31,7 +31,7 @@ func whole(list []cell) string {
 	return b.String()
 }
 
-// visible is how cells look on a terminal.
+// visible returns the text of cells as a terminal shows it.
 func visible(list []cell) string {
 	var b strings.Builder
 	for _, c := range list {
@@ -40,8 +40,8 @@ func visible(list []cell) string {
 	return b.String()
 }
 
-// wrap cuts a text into the rows that a terminal makes of it. Behind a full row
-// there is another, where the cursor waits.
+// wrap cuts a text into rows as a terminal does. After a full row there is another
+// one for the cursor.
 func wrap(width int, text string) []string {
 	rows, column := []string{""}, 0
 	for state := -1; text != ""; {
@@ -60,12 +60,12 @@ func wrap(width int, text string) []string {
 	return rows
 }
 
-// line is a text being edited, on both sides of the cursor, and the earlier ones.
+// line is the text being edited, before and after the cursor, and the history.
 type line struct {
 	before, after []cell
 	past          [][]cell
-	back          int    // how far back in the past it is; 0: not
-	draft         []cell // what was written before going there
+	back          int    // number of lines back in the history; 0 for the line being written
+	draft         []cell // the line being written, while an older one is shown
 }
 
 // action is the effect of a key.
@@ -108,7 +108,7 @@ func (l *line) press(k key) {
 	}
 }
 
-// do changes the line by an action.
+// do applies an action.
 func (l *line) do(a action) {
 	switch a {
 	case keyLeft:
@@ -150,13 +150,13 @@ func (l *line) do(a action) {
 	}
 }
 
-// move brings the cursor over n cells, to the left where n is negative.
+// move moves the cursor by n cells, to the left if n is negative.
 func (l *line) move(n int) {
 	all := l.all()
 	l.set(all, len(l.before)+n)
 }
 
-// set makes the line of cells, with the cursor behind n of them.
+// set replaces the line by cells and puts the cursor after the first n.
 func (l *line) set(all []cell, n int) {
 	l.before, l.after = slices.Clone(all[:n]), slices.Clone(all[n:])
 }
@@ -197,7 +197,8 @@ func (l *line) write(text string) {
 	l.before = append(l.before, cells(text)...)
 }
 
-// recall shows the line that was sent n lines ago; 0 is the one being written.
+// recall shows the line that was sent n lines ago, or the line being written if n
+// is 0.
 func (l *line) recall(n int) {
 	if n < 0 || n > len(l.past) {
 		return

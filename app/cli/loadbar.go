@@ -9,12 +9,13 @@ import (
 	"godwit/app/telemetry"
 )
 
-// loadBar shows a load and the calibration before it: as a bar on a terminal, otherwise as
-// occasional log lines about the calibration.
+// loadBar shows the progress of a load and of the calibration before it. On a
+// terminal it is a bar. Otherwise it logs the calibration's progress from time to
+// time.
 type loadBar struct {
 	r    *run
 	name string
-	drew bool // the bar, where there is a terminal
+	drew bool // the bar was drawn
 
 	mu        sync.Mutex
 	bar       *bar
@@ -23,13 +24,13 @@ type loadBar struct {
 	last      time.Time // time of the last log line
 }
 
-// Between lines about a calibration.
+// Intervals between log lines about a calibration.
 const (
 	firstLine = 2 * time.Second
 	nextLines = 10 * time.Second
 )
 
-// loadBar starts a bar for a model. Unless drawn is set it only logs.
+// loadBar starts a bar for a model. If drawn is not set, it only logs.
 func (r *run) loadBar(name string, drawn bool) *loadBar {
 	b := &loadBar{r: r, name: filepath.Base(name), drew: drawn, bar: &bar{}}
 	if drawn {
@@ -38,7 +39,7 @@ func (r *run) loadBar(name string, drawn bool) *loadBar {
 	return b
 }
 
-// share moves the bar of the load.
+// share shows the progress of the load.
 func (b *loadBar) share(s float64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +53,7 @@ func (b *loadBar) share(s float64) error {
 	return b.bar.share(s)
 }
 
-// measured moves the bar of the calibration.
+// measured shows the progress of the calibration.
 func (b *loadBar) measured(s float64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +87,7 @@ type loadBars struct {
 	bars map[string]*loadBar
 }
 
-// of returns the bar of a path; a new one only logs.
+// of returns the bar for a path. A new bar only logs.
 func (l *loadBars) of(path string) *loadBar {
 	l.mu.Lock()
 	defer l.mu.Unlock()

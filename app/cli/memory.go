@@ -9,15 +9,15 @@ import (
 	"godwit/engine"
 )
 
-// What of free memory is not taken where nobody says how much may be, and where the
-// system does not say what is free.
+// Memory that is left free if the user sets no limit, and if the system does not
+// report how much is free.
 const (
 	leastReserve  = 1 << 30
 	unknownMemory = 8 << 30
 )
 
-// budget sets what the models and kept prefixes of a server may take of the host's
-// memory.
+// budget sets how much host memory the models and stored prefixes of a server may
+// use.
 func (r *run) budget(s *config.Server) {
 	if s.Memory != nil {
 		r.memory.Budget = int64(*s.Memory)
@@ -30,10 +30,10 @@ func (r *run) budget(s *config.Server) {
 	r.memory.Budget = free - min(free/2, max(leastReserve, engine.HostMemory()/8))
 }
 
-// divide returns what divides the bytes that models leave of the budget: kept
-// prefixes get all of it, and never more than most. The same figure limits Go's own
-// memory, which has them, and a little more for the process. GOMEMLIMIT stands above
-// it.
+// divide returns a function that is called with the bytes of the budget that models
+// leave. Stored prefixes may use all of them, up to most. Go's heap, which contains
+// the prefixes, is limited to the same bytes plus a reserve for the process.
+// GOMEMLIMIT takes precedence.
 func divide(store *engine.Prefixes, most int64) func(left int64) {
 	own := os.Getenv("GOMEMLIMIT") != ""
 	return func(left int64) {
@@ -44,7 +44,7 @@ func divide(store *engine.Prefixes, most int64) func(left int64) {
 			debug.SetMemoryLimit(min(left, math.MaxInt64-engine.OwnReserve) + engine.OwnReserve)
 		}
 		if shrinks {
-			debug.FreeOSMemory() // a load is about to take it
+			debug.FreeOSMemory() // a load needs the memory now
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"godwit/engine"
 )
 
-// mostPrefixDisk is what prefixes may take on disk where nobody says.
+// mostPrefixDisk is the default limit for stored prefixes on disk.
 const mostPrefixDisk = 8 << 30
 
-// prefixFolder is the folder of stored prefixes.
+// prefixFolder returns the folder of stored prefixes.
 func (r *run) prefixFolder() string { return filepath.Join(r.home.Data, "cache", "prefixes") }
 
 // prefixes opens the prefix store, and logs its folder.
@@ -40,7 +40,7 @@ func (r *run) prefixes(s *config.Server) *engine.Prefixes {
 	return store
 }
 
-// nearest returns a folder or its nearest existing parent.
+// nearest returns a folder, or its nearest parent that exists.
 func nearest(dir string) string {
 	for {
 		if _, _, err := hub.Space(dir); err == nil || dir == filepath.Dir(dir) {
@@ -63,13 +63,13 @@ type cacheListCmd struct {
 type keptRow struct {
 	Name       string    `json:"name"`
 	Tokens     int       `json:"tokens"`
-	PageBytes  int64     `json:"page_bytes"`  // packed
-	Points     int       `json:"points"`      // positions at which texts are continued
-	PointBytes int64     `json:"point_bytes"` // exact rows and recurrent states there
+	PageBytes  int64     `json:"page_bytes"`  // packed bytes of whole pages
+	Points     int       `json:"points"`      // number of positions at which a text can be continued
+	PointBytes int64     `json:"point_bytes"` // bytes of exact rows and recurrent states at those positions
 	Used       time.Time `json:"used"`
 }
 
-// Run lists the folder.
+// Run lists the stored prefixes.
 func (c *cacheListCmd) Run(r *run) error {
 	list, bytes, err := engine.PrefixFolder(r.prefixFolder()).List()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *cacheListCmd) Run(r *run) error {
 	return err
 }
 
-// ago is how long ago something was, roughly.
+// ago describes how long ago a time was, roughly.
 func ago(t time.Time) string {
 	switch d := time.Since(t); {
 	case d < time.Minute:
@@ -117,7 +117,7 @@ func ago(t time.Time) string {
 
 type cacheClearCmd struct{}
 
-// Run deletes what the folder has.
+// Run deletes the stored prefixes.
 func (c *cacheClearCmd) Run(r *run) error {
 	err := engine.PrefixFolder(r.prefixFolder()).Clear()
 	if errors.Is(err, engine.ErrPrefixesBusy) {

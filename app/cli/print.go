@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// table prints columns that line up.
+// table prints aligned columns.
 type table struct{ rows [][]string }
 
 func newTable(head ...string) *table { return &table{[][]string{head}} }
@@ -28,8 +28,8 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// printable escapes, as in Go, everything in a text that a terminal would interpret. Line
-// breaks and tabs stay.
+// printable escapes everything in a text that a terminal would interpret, in Go's
+// notation. Line breaks and tabs stay.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -43,8 +43,8 @@ func printable(s string) string {
 	return b.String()
 }
 
-// shown prepares a text of a model or its file for standard output: a file or another
-// program gets every byte.
+// shown prepares the text of a model or its file for standard output. Files and
+// pipes get every byte unchanged.
 func (r *run) shown(s string) string {
 	if r.screen {
 		return spoken(s)
@@ -52,8 +52,8 @@ func (r *run) shown(s string) string {
 	return s
 }
 
-// spoken prepares a model's text for a terminal: without anything that a terminal would
-// interpret, but with the format characters of scripts and emoji.
+// spoken prepares a model's text for a terminal. It removes everything that a
+// terminal would interpret, but keeps the format characters of scripts and emoji.
 func spoken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\r' {
@@ -101,19 +101,19 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// bar is a progress bar on standard error, silent if that is not a terminal. A log line
-// clears it, and the next progress draws it again.
+// bar is a progress bar on standard error, or nothing if that is not a terminal. A
+// log line clears the bar, and the next progress draws it again.
 type bar struct {
 	r *run
 	p *progressbar.ProgressBar
 }
 
-// bar starts a bar for work on a named file or object that reports a share from 0 to 1.
+// bar starts a bar for a named piece of work that reports a share from 0 to 1.
 func (r *run) bar(what, name string) *bar {
 	return r.draw(1000, what+" "+filepath.Base(name))
 }
 
-// draw starts a bar of total steps; -1: unknown.
+// draw starts a bar with total steps, or -1 if the number is unknown.
 func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	if !terminal(r.err) {
 		return &bar{}
@@ -121,7 +121,7 @@ func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	p := progressbar.NewOptions64(total, append(more,
 		progressbar.OptionSetWriter(r.err),
 		progressbar.OptionSetDescription(r.label(what)),
-		progressbar.OptionSetWidth(20), // a line of 80 columns keeps room for names
+		progressbar.OptionSetWidth(20), // leaves room for names on a line of 80 columns
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(50*time.Millisecond),
 	)...)
@@ -129,12 +129,12 @@ func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	return &bar{r, p}
 }
 
-// besideLabel is the room that a bar takes beside what it says: the share, the
-// speed and the times.
+// besideLabel is the width of a bar without its label: the share, the speed and the
+// times.
 const besideLabel = 34
 
-// label is the text of a bar, cut so that the bar fits one row. A longer bar would leave
-// rows behind at every update.
+// label returns a bar's text, truncated so that the bar fits on one row. A longer
+// bar would leave rows behind at every update.
 func (r *run) label(what string) string {
 	width := 80
 	if f, ok := r.err.(*os.File); ok {
@@ -145,7 +145,7 @@ func (r *run) label(what string) string {
 	return fit(printable(what), max(8, width-besideLabel))
 }
 
-// fit cuts a text to a number of columns.
+// fit truncates a text to a number of columns.
 func fit(text string, columns int) string {
 	if uniseg.StringWidth(text) <= columns {
 		return text
@@ -166,7 +166,7 @@ func (b *bar) share(s float64) error {
 	return nil
 }
 
-// set moves a bar to a step; a failure to draw is ignored.
+// set moves a bar to a step. Drawing errors are ignored.
 func (b *bar) set(step int64) {
 	if b.p != nil {
 		_ = b.p.Set64(step)
@@ -183,14 +183,14 @@ func (b *bar) describe(what string) {
 func (b *bar) close() {
 	if b.p != nil {
 		b.r.drawn.CompareAndSwap(b.p, nil)
-		_ = b.p.Finish() // as in set
+		_ = b.p.Finish() // drawing errors are ignored
 	}
 }
 
 // clearBar removes the visible bar, if there is one.
 func (r *run) clearBar() {
 	if p := r.drawn.Load(); p != nil {
-		_ = p.Clear() // as in set
+		_ = p.Clear() // drawing errors are ignored
 	}
 }
 

@@ -17,7 +17,7 @@ type quantizeCmd struct {
 	JSON bool   `name:"json" help:"Machine-readable output."`
 }
 
-// Run writes a model with other matrices.
+// Run writes a copy of a model with matrices of other types.
 func (c *quantizeCmd) Run(r *run) error {
 	if !slices.ContainsFunc(requant.Types(), func(t string) bool { return strings.EqualFold(t, c.Type) }) {
 		return usage{fmt.Errorf("unknown type %q; known: %s", c.Type, quantizeTypes())}
@@ -50,5 +50,5 @@ func (c *quantizeCmd) Run(r *run) error {
 	return err
 }
 
-// quantizeTypes is for the help text.
+// quantizeTypes lists the types in the help text.
 func quantizeTypes() string { return strings.Join(requant.Types(), ", ") }

@@ -18,8 +18,8 @@ type evalRecommendCmd struct {
 	Budget config.Size `placeholder:"SIZE" help:"Most memory for the cache, such as 4GiB."`
 }
 
-// Run finds the smallest pair that keeps the limits, prints why the others
-// fell, and keeps the result with the model.
+// Run finds the smallest pair of types within the limits, prints why the others
+// failed, and saves the result with the model.
 func (c *evalRecommendCmd) Run(r *run) (err error) {
 	l, err := c.lab(r)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *evalRecommendCmd) recommend(ctx context.Context, r *run, l *labRun) (ev
 	return eval.Recommend(ctx, l.Lab, ask)
 }
 
-// plan is the cache of one conversation with a pair.
+// plan returns the cache plan of one conversation with a pair of types.
 func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, error) {
 	load := f.Engine
 	load.CacheTypeK, load.CacheTypeV, load.CtxSize, load.KVCells, load.Parallel = p.K, p.V, context, 0, 1
@@ -68,7 +68,7 @@ func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, err
 		return kv.Plan{}, err
 	}
 	o.KV.Calibration, err = l.model.Calibrator().Read(r.calibrations())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, kv.ErrCalibration) { // the load makes another
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, kv.ErrCalibration) { // the load measures a new one
 		return kv.Plan{}, err
 	}
 	o.KV.Uncalibrated = o.NoCalibration

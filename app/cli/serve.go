@@ -75,7 +75,7 @@ func (c *serveCmd) Run(r *run) error {
 		var err error
 		if o.model != nil {
 			if err = h.models.Ready(ctx); err != nil && ctx.Err() == nil {
-				cancel() // a server whose only model does not load serves nobody
+				cancel() // without its only model, the server has no purpose
 			} else {
 				err = nil
 			}
@@ -87,7 +87,7 @@ func (c *serveCmd) Run(r *run) error {
 	return errors.Join(<-ready, err)
 }
 
-// hosting turns the command line into what a host serves.
+// hosting converts the command line to the configuration of a host.
 func (c *serveCmd) hosting(r *run) (hosting, error) {
 	e, err := r.options(&c.Engine, wait)
 	if err != nil {

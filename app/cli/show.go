@@ -41,7 +41,7 @@ type shownTensor struct {
 	Shape []int  `json:"shape"`
 }
 
-// Run describes a model, even one that cannot be run.
+// Run describes a model, even one that cannot run.
 func (c *showCmd) Run(r *run) error {
 	path, err := r.find(c.Model)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *showCmd) Run(r *run) error {
 	if sight, err := engine.SightOf(path); err == nil && sight.Family != "" {
 		s.Pictures = &sight
 		if sight.Projector == "" {
-			s.Problem = "" // a projector is not a model, and complete in itself
+			s.Problem = "" // a projector is complete, although it is not a model
 		}
 	}
 	if c.Tensors {
@@ -85,7 +85,7 @@ func (c *showCmd) Run(r *run) error {
 	return r.printModel(&s)
 }
 
-// clip keeps long metadata from filling the screen.
+// clip truncates long metadata.
 func clip(s string) string {
 	const most = 160
 	if len(s) <= most {

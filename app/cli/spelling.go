@@ -10,10 +10,10 @@ import (
 	"godwit/app/config"
 )
 
-// spellings rewrites arguments in the spelling of other programs: help and --version, and
-// llama.cpp's single-dash flags of several letters. It removes -fa, which has no effect
-// here, and joins negative numbers to the flag before them, since the parser would take
-// them for flags.
+// spellings converts arguments from the spelling of other programs: help and
+// --version, and llama.cpp's single-dash flags of several letters. It removes -fa,
+// which has no effect here. It also joins negative numbers to the flag before them,
+// because the parser would take them for flags.
 func (r *run) spellings(parser *kong.Kong, args []string) []string {
 	wants := wantValue(parser.Model.Node, make(map[string]bool))
 	long := make(map[string]string)

@@ -102,17 +102,18 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 	return nil
 }
 
-// size is the size of the measurements: each task in the longest text that fits the window.
+// size returns the size of the measurements: each task with the longest text that
+// fits the window.
 func (c *evalTableCmd) size(s *eval.Size) {
 	s.Window, s.Chunks, s.Every, s.Agree, s.AgreeBehind = c.CtxSize, c.Chunks, c.Every, c.Agree, c.Behind
-	const question, records = 64, 640 // what a task puts beside the text
+	const question, records = 64, 640 // number of tokens and records that a task adds to the text
 	s.Lengths, s.Shared, s.Trials = []int{max(c.CtxSize-question, 0)}, true, 1
 	s.Distances, s.CopyItems = []int{max(c.CtxSize-records, 0)}, c.Items
 	s.SumDepths, s.Sums, s.Runs = []int{max(c.CtxSize-records, 0)}, c.Items, 1
 	s.SpeedDepths = nil
 }
 
-// head is the head of the table.
+// head writes the table header.
 func (c *evalTableCmd) head() string {
 	if c.Wide {
 		return "| cache | bytes/token | whole cache | KLD | top-1 % | PPL | agree % | needle | copy | sums |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
@@ -121,7 +122,7 @@ func (c *evalTableCmd) head() string {
 		"|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 }
 
-// name returns the name of a pair with the flags.
+// name returns a pair's name followed by the flags.
 func (c *evalTableCmd) name(p kv.Pair) string {
 	name := p.String()
 	w, s := c.ExactWindow, c.ExactSinks
@@ -141,7 +142,7 @@ func (c *evalTableCmd) name(p kv.Pair) string {
 	return name
 }
 
-// perToken is the memory of one more token in the layers without a window.
+// perToken returns the memory of one more token in the layers without a window.
 func perToken(p *kv.Plan) string {
 	n := 0
 	for i := range p.Layers {
@@ -152,12 +153,13 @@ func perToken(p *kv.Plan) string {
 	return strconv.Itoa(n)
 }
 
-// inPercent is a share in per cent and its standard error.
+// inPercent formats a share and its standard error in per cent.
 func inPercent(share, stderr float64) string {
 	return fmt.Sprintf("%.1f ± %.1f", 100*share, 100*stderr)
 }
 
-// line is one pair with the distribution of its divergence and the peer's figures.
+// line is one pair with the distribution of its divergence and the figures of the
+// other program.
 func (c *evalTableCmd) line(row *eval.Row, plan *kv.Plan, peer map[kv.Pair]float64) []string {
 	other, change, agree, lost := "-", "-", "-", "-"
 	if p := peer[row.Pair]; p > 0 {
@@ -184,7 +186,7 @@ func (c *evalTableCmd) line(row *eval.Row, plan *kv.Plan, peer map[kv.Pair]float
 	return append(out, other, change, agree, lost)
 }
 
-// wide is one cache at a long window.
+// wide is a cache with a long window.
 func (c *evalTableCmd) wide(row *eval.Row, plan *kv.Plan) []string {
 	out := []string{c.name(row.Pair), perToken(plan), size(plan.Bytes), "-", "-", "-", "-", "-", "-", "-"}
 	if k := row.KLD; k != nil {
@@ -206,8 +208,9 @@ func (c *evalTableCmd) wide(row *eval.Row, plan *kv.Plan) []string {
 	return out
 }
 
-// readPeer reads the perplexities of another program. It rotates the stock
-// formats by a switch, not by a type: such a run has a note that says so.
+// readPeer reads the perplexities measured with another program. That program
+// rotates the stock formats with a switch instead of a type, so such a run has a
+// note.
 func readPeer(path, model string) (map[kv.Pair]float64, error) {
 	if path == "" {
 		return nil, nil

@@ -24,8 +24,8 @@ type templateCmd struct {
 	Now   string `placeholder:"TIME" help:"Fix the clock that templates read, such as 2026-01-02T00:00:00."`
 }
 
-// Run renders standard input: a list of messages, or an object whose keys
-// become template variables.
+// Run renders the conversation on standard input: a list of messages, or an object
+// whose keys become template variables.
 func (c *templateCmd) Run(r *run) error {
 	own, err := c.own()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *templateCmd) Run(r *run) error {
 	return err
 }
 
-// own is the template that the flags name; empty: the model's.
+// own returns the template in the flags, or "" for the model's.
 func (c *templateCmd) own() (string, error) {
 	if c.File != "" {
 		b, err := os.ReadFile(c.File)
@@ -105,8 +105,8 @@ func readVariables(in io.Reader) (*jinja.Dict, error) {
 	return nil, errors.New("standard input: wants a list of messages or an object")
 }
 
-// fromModel is the model's template; its special tokens become variables
-// where the input does not set them.
+// fromModel returns the model's template. The model's special tokens become
+// variables unless the input sets them.
 func (c *templateCmd) fromModel(r *run, vars *jinja.Dict, other bool) (string, error) {
 	path, err := r.find(c.Model)
 	if err != nil {
@@ -133,11 +133,11 @@ func (c *templateCmd) fromModel(r *run, vars *jinja.Dict, other bool) (string, e
 	return strings.Clone(t.Source()), nil
 }
 
-// setSpecial gives a template the texts of the special tokens.
+// setSpecial adds the texts of the special tokens to a template's variables.
 func setSpecial(f *gguf.File, vars *jinja.Dict) {
 	t, err := tokenizer.New(f.KV)
 	if err != nil {
-		return // a file without a vocabulary has none
+		return // the file may have no vocabulary
 	}
 	for name, id := range map[string]llm.Token{
 		"bos_token": t.BOS(), "eos_token": t.EOS(), "unk_token": t.Unknown(), "pad_token": t.Pad(),

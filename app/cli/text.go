@@ -9,7 +9,7 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// tokenizer opens a model's vocabulary only.
+// tokenizer opens only a model's vocabulary.
 func (r *run) tokenizer(model string) (*tokenizer.Tokenizer, func(), error) {
 	path, err := r.find(model)
 	if err != nil {
@@ -32,7 +32,7 @@ type tokenizeCmd struct {
 	NoBOS   bool `name:"no-bos" help:"Add no special token at all."`
 }
 
-// Run writes the ids of standard input as one JSON array.
+// Run writes the token ids of standard input as one JSON array.
 func (c *tokenizeCmd) Run(r *run) error {
 	t, done, err := r.tokenizer(c.Model)
 	if err != nil {

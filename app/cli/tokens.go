@@ -10,8 +10,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// ids is a list of numbers, separated by commas, spaces or both; brackets of
-// a JSON list are allowed.
+// ids is a list of numbers separated by commas, spaces or both, optionally in the
+// brackets of a JSON list.
 type ids []int
 
 func (l *ids) UnmarshalText(text []byte) error {
@@ -53,7 +53,7 @@ func (r *run) json(v any) error {
 	return err
 }
 
-// rows computes the logits of the positions.
+// rows computes the logits at the positions.
 func (c *logitsCmd) rows(r *run, e *engine.Engine) ([]float32, error) {
 	if c.Text == "" {
 		return e.Logits(r.ctx, c.Tokens.tokens(), c.Positions, c.Step)
@@ -111,7 +111,7 @@ func (c *logitsCmd) Run(r *run) error {
 		return err
 	}
 	if len(c.Positions) == 0 {
-		c.Positions = ids{-1} // the last
+		c.Positions = ids{-1} // the last position
 	}
 	vocab := len(rows) / len(c.Positions)
 	if c.JSON {

@@ -16,7 +16,7 @@ type versionCmd struct {
 	JSON bool `name:"json" help:"Machine-readable output."`
 }
 
-// buildInfo is what this binary is.
+// buildInfo describes this binary.
 type buildInfo struct {
 	Version  string   `json:"version"`
 	Commit   string   `json:"commit"`
@@ -51,7 +51,7 @@ func newBuildInfo() buildInfo {
 	return b
 }
 
-// Run prints what this binary is.
+// Run prints information about this binary.
 func (c *versionCmd) Run(r *run) error {
 	b := newBuildInfo()
 	if c.JSON {

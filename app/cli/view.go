@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// view is what an editor shows of a line.
+// view is the editor's output on the terminal.
 type view struct {
 	to            io.Writer
 	size          func() (width, height int, err error)
 	prompt        string
 	width, height int
 	row           int    // row of the cursor, below the first row
-	drawn         string // what is there, up to the cursor
-	rest          bool   // something is behind it
+	drawn         string // text on the terminal, up to the cursor
+	rest          bool   // there is text after the cursor
 }
 
 // begin starts on an empty row.
@@ -30,11 +30,11 @@ func (v *view) measure() {
 	}
 }
 
-// resize finds the cursor again, where a terminal has wrapped the rows anew.
+// resize finds the cursor again after a terminal has wrapped the rows differently.
 func (v *view) resize() {
 	v.measure()
 	v.row = min(len(wrap(v.width, v.drawn))-1, v.height-1)
-	v.drawn = "" // is drawn again
+	v.drawn = "" // the line is drawn again
 }
 
 // wipe clears the terminal.
@@ -43,9 +43,8 @@ func (v *view) wipe() {
 	v.begin(v.prompt)
 }
 
-// draw shows a line. The cursor is brought to its place by writing what is before
-// it once more: so it is right also where a terminal takes a character for wider
-// or narrower than it is taken here.
+// draw shows a line. It places the cursor by writing the text before it again, so
+// the position is right even if the terminal assumes another width for a character.
 func (v *view) draw(l *line) error {
 	before := v.prompt + visible(l.before)
 	head := wrap(v.width, before)
@@ -60,13 +59,13 @@ func (v *view) draw(l *line) error {
 	added, longer := strings.CutPrefix(before, v.drawn)
 	switch {
 	case longer && v.drawn != "" && !v.rest && len(l.after) == 0 && at-top == v.row && head[at] != "" && ascii(added):
-		b.WriteString(added) // at the end of the line and within the row
+		b.WriteString(added) // appended at the end of the line, and fits on the row
 	default:
 		v.first(&b, v.row)
 		b.WriteString("\x1b[J")
 		b.WriteString(strings.Join(all[top:below], ""))
 		if below == len(all) && below > top+1 && all[below-1] == "" {
-			b.WriteString(" \r") // the terminal waits at the end of the row before
+			b.WriteString(" \r") // the terminal still shows the cursor on the previous row
 		}
 		if len(l.after) > 0 {
 			v.first(&b, below-1-top)
@@ -81,7 +80,7 @@ func (v *view) draw(l *line) error {
 	return err
 }
 
-// first goes from a row to the start of the first.
+// first moves from a row to the start of the first row.
 func (v *view) first(b *strings.Builder, row int) {
 	b.WriteByte('\r')
 	if row > 0 {
@@ -89,14 +88,14 @@ func (v *view) first(b *strings.Builder, row int) {
 	}
 }
 
-// leave continues below a line.
+// leave moves to the line below.
 func (v *view) leave(l *line) {
 	l.do(keyEnd)
-	_ = v.draw(l) // what follows says so
+	_ = v.draw(l) // a later write reports the error
 	fmt.Fprint(v.to, "\r\n")
 }
 
-// ascii reports whether each byte takes one column.
+// ascii reports whether every byte takes one column.
 func ascii(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -21,7 +21,7 @@ type visionCmd struct {
 	Threads   int  `short:"t" placeholder:"N" default:"0" help:"CPU threads. 0: one for each physical core."`
 }
 
-// shownPicture is a picture as --json prints it.
+// shownPicture is a picture in the output of --json.
 type shownPicture struct {
 	Image  string      `json:"image"`
 	Width  int         `json:"width"`
@@ -34,14 +34,14 @@ type shownTile struct {
 	Tile   any    `json:"tile"`   // "image", "overview" or [row, column]
 	Shape  [3]int `json:"shape"`  // shape of the pixels
 	Grid   [2]int `json:"grid"`   // rows and columns of tokens
-	Tokens int    `json:"tokens"` // rows of the projector
-	NPos   int    `json:"n_pos"`  // positions that the tile takes
-	// Positions of the tokens from the tile's first one: [time, row, column] where
-	// the text model has coordinates, else a number.
+	Tokens int    `json:"tokens"` // rows from the projector
+	NPos   int    `json:"n_pos"`  // number of positions that the tile takes
+	// Positions of the tokens relative to the tile's first one: [time, row, column]
+	// if the text model has coordinates, else a number.
 	Positions any `json:"positions"`
 }
 
-// Run writes the projector's rows of all tiles as raw float32.
+// Run writes the projector's rows for all tiles as raw float32 values.
 func (c *visionCmd) Run(r *run) (err error) {
 	if c.MinTokens < 0 || c.MaxTokens < 0 || c.Threads < 0 {
 		return usage{fmt.Errorf("a negative number of tokens or threads")}
@@ -79,7 +79,7 @@ func (c *visionCmd) Run(r *run) (err error) {
 	return nil
 }
 
-// readImage reads a picture's file, of bounded size.
+// readImage reads a picture file of limited size.
 func readImage(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *visionCmd) show(p *engine.Projector, name string, pic *engine.Picture) 
 	return out
 }
 
-// floats writes little-endian float32.
+// floats writes float32 values in little-endian order.
 func (r *run) floats(list []float32) error {
 	var b [4]byte
 	for _, v := range list {

@@ -15,24 +15,25 @@ import (
 	"godwit/app/telemetry"
 )
 
-// Window opens a window on a desk and returns when it was closed, or when ctx ends.
+// Window opens a window with a Desk. It returns when the window is closed or ctx
+// ends.
 type Window func(ctx context.Context, d *Desk) error
 
-// Desk is what a window stands on: the built page, the user's folders and theme,
-// and, once Serve has been called, the server that the page talks to.
+// Desk is what a window needs: the built page, the user's folders and theme, and,
+// after Serve, the server for the page.
 type Desk struct {
 	Page    fs.FS
 	Folders config.Folders
-	Theme   string // system, light, dark
+	Theme   string // one of system, light, dark
 
 	run *run
 }
 
-// Origins are where the page of a window comes from, as browsers say it: on Linux
-// and macOS, and on Windows.
+// Origins are the origins of the window's page as browsers report them, on Linux
+// and macOS and on Windows.
 var Origins = []string{"wails://wails", "http://wails.localhost"}
 
-// portsTried is how many ports after a taken one are tried.
+// portsTried is the number of ports to try after a taken one.
 const portsTried = 20
 
 // Served is the server of a window.
@@ -43,7 +44,7 @@ type Served struct {
 	done   chan error
 }
 
-// openWindow runs the program as a window.
+// openWindow runs the program with a window.
 func (r *run) openWindow(window Window) error {
 	settings, err := r.file.Settings(r.env)
 	if err != nil {
@@ -64,7 +65,7 @@ func (r *run) openWindow(window Window) error {
 	return window(r.ctx, &Desk{Page: r.page, Folders: r.home, Theme: r.app.Theme, run: r})
 }
 
-// Serve starts the server on the port of the settings, or the next free one.
+// Serve starts the server on the configured port or the next free one.
 func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 	r := d.run
 	if err := r.welcome(); err != nil {
@@ -100,15 +101,15 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 	return s, nil
 }
 
-// Close ends the server: answers are stored as far as they are, and the states of
-// chats are saved.
+// Close stops the server. It stores unfinished answers and saves the states of
+// chats.
 func (s *Served) Close() error {
 	s.end()
 	return <-s.done
 }
 
-// welcome makes the choices of the first start: the cache types that the quality
-// lab found to lose nothing, unless the person has chosen some.
+// welcome sets the defaults of the first start: the cache types that the quality
+// lab found to be lossless, unless the user has chosen some.
 func (r *run) welcome() error {
 	settings, err := r.file.Settings(r.env)
 	if err != nil || settings.App.Welcomed {
@@ -124,10 +125,10 @@ func (r *run) welcome() error {
 	return nil
 }
 
-// firstPreset is the preset of the first start of the page.
+// firstPreset is the preset at the first start of the page.
 const firstPreset = "quality"
 
-// unchosen reports whether the person has set no cache types.
+// unchosen reports whether the user has set no cache types.
 func (r *run) unchosen() bool {
 	for _, name := range []string{"engine.kv_preset", "engine.cache_type_k", "engine.cache_type_v", "engine.kv_auto"} {
 		if _, origin, err := r.file.Lookup(name, r.env); err != nil || origin != config.FromDefault {
@@ -137,7 +138,7 @@ func (r *run) unchosen() bool {
 	return true
 }
 
-// portNotice says why the API is not on the port that the settings name.
+// portNotice explains why the API is not on the configured port.
 func portNotice(wanted, port int, refused error) string {
 	why := "cannot be opened"
 	switch {
@@ -149,8 +150,8 @@ func portNotice(wanted, port int, refused error) string {
 	return fmt.Sprintf("Port %d %s. For now the API is on port %d.", wanted, why, port)
 }
 
-// listen opens a port, or one of the next ones if it is taken, or any. refused is
-// why the first one was not opened.
+// listen opens a port. If the port is taken, it opens one of the next ports, or
+// any. refused is the reason why the first port was not opened.
 func listen(host string, port int) (l net.Listener, wanted int, refused, err error) {
 	for i := range portsTried {
 		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port+i)))
@@ -170,18 +171,18 @@ func listen(host string, port int) (l net.Listener, wanted int, refused, err err
 	return l, port, refused, nil
 }
 
-// Log is what the window says something to.
+// Log logs the window's messages.
 func (d *Desk) Log(text string, args ...any) { d.run.log.Info(text, args...) }
 
-// Language is the locale that a web view needs where the environment names none
-// that it understands: the variables to set, by name.
+// Language returns the environment variables to set if the environment names no
+// locale that a web view supports.
 func Language(env config.Env) map[string]string {
 	const english = "en_US.UTF-8"
 	set := map[string]string{}
 	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		value, ok := env(name)
 		if ok && value != "" && !plain(value) {
-			return set // it counts before those that follow
+			return set // takes precedence over the variables after it
 		}
 		if value != "" || name == "LANG" {
 			set[name] = english
@@ -190,7 +191,7 @@ func Language(env config.Env) map[string]string {
 	return set
 }
 
-// plain reports the locales without a language.
+// plain reports locales without a language.
 func plain(locale string) bool {
 	switch locale {
 	case "C", "POSIX", "C.UTF-8", "C.utf8":
@@ -199,8 +200,8 @@ func plain(locale string) bool {
 	return false
 }
 
-// FocusFile is where a running window says how to reach it.
+// FocusFile returns the path of the file that says how to reach a running window.
 func (d *Desk) FocusFile() string { return filepath.Join(d.Folders.Data, "window.json") }
 
-// LockFile is held by the window that runs.
+// LockFile returns the path of the file that the running window locks.
 func (d *Desk) LockFile() string { return filepath.Join(d.Folders.Data, "window.lock") }

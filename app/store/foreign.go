@@ -282,7 +282,7 @@ func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 	c.Chosen = chosen[0]
 }
 
-// idOf returns the id of a node, or 0 if there is none.
+// idOf returns the id of a node, or 0 without one.
 func idOf(ids []int64, i int) int64 {
 	if i < 0 {
 		return 0

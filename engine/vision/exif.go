@@ -82,7 +82,7 @@ func webpEXIF(data []byte) []byte {
 }
 
 // tiffOrientation reads the orientation tag in the first directory of a TIFF
-// structure. It returns 0 if there is none.
+// structure. It returns 0 without one.
 func tiffOrientation(b []byte) int {
 	if len(b) < 8 {
 		return 0

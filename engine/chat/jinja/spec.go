@@ -75,7 +75,7 @@ func parseSpec(s string) (spec, error) {
 	return sp, nil
 }
 
-// specNumber reads the digits at the start of s, and returns -1 if there are none.
+// specNumber reads the digits at the start of s, and returns -1 without any.
 func specNumber(s string) (int, string, error) {
 	n := 0
 	for n < len(s) && isDec(s[n]) {
