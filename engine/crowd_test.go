@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -62,6 +63,7 @@ type crowd struct {
 	vocab     int
 	questions []question
 	used      int // prompt tokens taken from the cache
+	moved     int // slots saved and restored
 	mu        sync.Mutex
 }
 
@@ -139,6 +141,24 @@ func (c *crowd) ask(t *testing.T, rng *rand.Rand) {
 	c.mu.Unlock()
 }
 
+// moves saves, erases and restores a slot, which others may use meanwhile. What is
+// refused changes nothing.
+func (c *crowd) moves(t *testing.T, rng *rand.Rand) {
+	var file bytes.Buffer
+	e, ctx := c.warm.e, t.Context()
+	if _, err := e.SaveSlot(ctx, rng.IntN(c.slots), &file); err != nil {
+		return
+	}
+	if rng.IntN(2) == 0 {
+		_, _ = e.EraseSlot(ctx, rng.IntN(c.slots))
+	}
+	if _, err := e.RestoreSlot(ctx, rng.IntN(c.slots), "", bytes.NewReader(file.Bytes())); err == nil {
+		c.mu.Lock()
+		c.moved++
+		c.mu.Unlock()
+	}
+}
+
 // TestCrowd: whatever clients ask at the same time, of texts that begin alike, every
 // answer has the bits of a cold run, before and after a restart. CI draws some
 // combinations of models and cache types.
@@ -147,7 +167,7 @@ func TestCrowd(t *testing.T) {
 	draw := rand.New(rand.NewPCG(seed, 11))
 	models, types := reuseModels(t), kv.Types()
 	packed := slices.DeleteFunc(slices.Clone(types), func(k *kv.Type) bool { return k.Window.Newest == 0 })
-	draws, used := 12, 0
+	draws, used, moved := 12, 0, 0
 	if testAll() {
 		draws = 300
 	}
@@ -158,17 +178,19 @@ func TestCrowd(t *testing.T) {
 		}
 		want := kv.Want{K: list[draw.IntN(len(list))], V: list[draw.IntN(len(list))]}
 		t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
-			used += gather(t, m, want, rand.New(rand.NewPCG(seed, uint64(i)<<8|11)))
+			u, n := gather(t, m, want, rand.New(rand.NewPCG(seed, uint64(i)<<8|11)))
+			used, moved = used+u, moved+n
 		})
 	}
-	t.Logf("%d prompt tokens from the cache", used)
-	if used == 0 {
-		t.Error("nothing came from the cache")
+	t.Logf("%d prompt tokens from the cache, %d slots saved and restored", used, moved)
+	if used == 0 || moved == 0 {
+		t.Error("nothing came from the cache, or from saved slots")
 	}
 }
 
-// gather runs a crowd, and returns how many prompt tokens came from the cache.
-func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) int {
+// gather runs a crowd, and returns how many prompt tokens came from the cache, and how
+// many slots were saved and restored.
+func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) (used, moved int) {
 	c := &crowd{rng: rng, slots: 2 + rng.IntN(3)}
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: []int64{0, 1 << 30}[rng.IntN(2)], o: engine.Options{
 		Context: 768, Cells: []int{768, 768 * c.slots}[rng.IntN(2)], Parallel: c.slots, UBatch: []int{64, 96, 512}[rng.IntN(3)],
@@ -193,6 +215,9 @@ func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) int {
 			client := rand.New(rand.NewPCG(rng.Uint64(), 12))
 			wait.Go(func() {
 				for range 4 {
+					if client.IntN(4) == 0 {
+						c.moves(t, client)
+					}
 					c.ask(t, client)
 				}
 			})
@@ -205,7 +230,7 @@ func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) int {
 			t.Error(err)
 		}
 	}
-	return c.used
+	return c.used, c.moved
 }
 
 // TestDisplaced: a prefix store in which one piece displaces another takes what it can
