@@ -99,7 +99,8 @@ func runners() []string {
 }
 
 // archModels reads which models an architecture is for: its function is
-// documented as "openX opens MODELS: how they differ".
+// documented as "openX opens MODELS", and how they differ follows behind a stop, a colon, a
+// semicolon or "which".
 func archModels(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(repository, "engine", "arch", "*.go"))
@@ -118,7 +119,10 @@ func archModels(t *testing.T) map[string]string {
 				continue
 			}
 			if _, text, ok := strings.Cut(strings.Join(strings.Fields(fn.Doc.Text()), " "), fn.Name.Name+" opens "); ok {
-				models[fn.Name.Name], _, _ = strings.Cut(text, ":")
+				for _, end := range []string{". ", ":", ";", ", which "} {
+					text, _, _ = strings.Cut(text, end)
+				}
+				models[fn.Name.Name] = text
 			}
 			ast.Inspect(fn, func(n ast.Node) bool {
 				if arch, opener, ok := registration(n); ok {

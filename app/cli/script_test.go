@@ -17,7 +17,11 @@ import (
 	"godwit/engine/testmodel"
 )
 
+// TestMain makes tests that do not set a home fail, so that none writes into the user's.
 func TestMain(m *testing.M) {
+	if _, ok := os.LookupEnv("GODWIT_HOME"); !ok {
+		_ = os.Setenv("GODWIT_HOME", filepath.Join(os.DevNull, "home"))
+	}
 	testscript.Main(m, map[string]func(){
 		"godwit":    func() { os.Exit(Main(os.DirFS("."), os.Args[1:])) },
 		"fakecheck": fakeCheck,

@@ -31,6 +31,7 @@ type served struct {
 func serveProcess(t *testing.T, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, cmd: exec.Command("godwit", append([]string{"serve", "--port", "0", "-c", "512"}, args...)...)}
+	s.cmd.Env = append(os.Environ(), "GODWIT_HOME="+t.TempDir())
 	s.cmd.Stderr = &s.errs
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {

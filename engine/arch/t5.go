@@ -91,8 +91,8 @@ type t5Encoder struct {
 	encoder t5Stack
 }
 
-// openT5Encoder opens T5's encoder as an embedding model with learned relative
-// position biases. Source: arXiv 1910.10683.
+// openT5Encoder opens T5's encoder, which becomes an embedding model with learned
+// relative position biases. Source: arXiv 1910.10683.
 func openT5Encoder(f *model.File) (model.Model, error) {
 	m := &t5Encoder{decoder: decoder{cfg: f.Config()}}
 	m.cfg.Embedding = true
