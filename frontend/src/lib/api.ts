@@ -1,10 +1,10 @@
-// The way to the local server. The same calls work in a browser, where the page
-// comes from that server, and in the window, where it comes from the program and
-// the server is elsewhere on loopback.
+// The connection to the local server. The same calls work in a browser, where the
+// page comes from that server, and in the window, where the page comes from the
+// program and the server is elsewhere on loopback.
 
 import type { Config } from './types';
 
-/** An answer that says no, or none at all (status 0). */
+/** An error response, or no response at all (status 0). */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -16,14 +16,14 @@ export class ApiError extends Error {
 }
 
 let config: Config | undefined;
-let known = ''; // the key that let the page in
+let known = ''; // the key with which the server accepted the page
 
-/** Reads where the server is. With a key, a server that wants one lets the page in. */
+/** Finds the server's address. The key is needed if the server requires one. */
 export async function connect(key = known): Promise<void> {
   const headers: Record<string, string> = key ? { 'X-Api-Key': key } : {};
   const answer = await send('app/config.json', { headers, cache: 'no-store' });
   const now = (await answer.json()) as Config;
-  if (config && config.version !== now.version) location.reload(); // it has another page
+  if (config && config.version !== now.version) location.reload(); // the server has another version of the page
   config = now;
   known = key;
 }
@@ -44,7 +44,7 @@ async function send(url: string, init: RequestInit): Promise<Response> {
   return answer;
 }
 
-/** Reads the error out of an answer, whatever form it has. */
+/** Reads the error in a response, whatever its form. */
 async function refusal(answer: Response): Promise<ApiError> {
   const text = await answer.text().catch(() => '');
   try {
@@ -57,7 +57,7 @@ async function refusal(answer: Response): Promise<ApiError> {
   return new ApiError(answer.status, '', text.slice(0, 500) || `the server answered ${answer.status}`);
 }
 
-/** Starts a request of the page's own endpoints, or of any path of the server. */
+/** Sends a request to one of the page's endpoints, or to any path of the server. */
 export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal, again = false): Promise<Response> {
   if (!config) throw new ApiError(0, 'offline', 'not connected');
   const headers: Record<string, string> = { Authorization: `Bearer ${config.token}` };
@@ -74,7 +74,7 @@ export async function request(method: string, path: string, body?: unknown, sign
     return await send(at.base + path, { method, headers, body: payload, signal, cache: 'no-store', keepalive: method === 'DELETE' });
   } catch (err) {
     if (!(err instanceof ApiError && err.code === 'wrong_token') || again) throw err;
-    if (config === at) await connect(); // another run of the program, with another token
+    if (config === at) await connect(); // the program was restarted and has another token
     return request(method, path, body, signal, true);
   }
 }
@@ -89,10 +89,10 @@ export const get = <T>(path: string, signal?: AbortSignal) => call<T>('GET', pat
 export const post = <T = void>(path: string, body: unknown = {}) => call<T>('POST', path, body);
 export const remove = (path: string) => call('DELETE', path);
 
-/** Says whether a word is a name, which keeps its letters; the page knows its models. */
+/** Reports whether a word is the name of a model, whose capitalisation must stay. */
 export const names = { has: (_: string): boolean => false };
 
-/** The words of an error for a person. A name at its start stays as it is written. */
+/** Returns an error's message as a sentence. A name at its start keeps its capitalisation. */
 export function explain(err: unknown): string {
   const text = err instanceof Error ? err.message : String(err);
   const [first = ''] = /^\S*?(?=[,:;]?(?:\s|$))/.exec(text) ?? [];

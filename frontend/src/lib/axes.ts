@@ -1,13 +1,16 @@
 import type { Outlook } from './types';
 
-/** The largest memory of the curves, and the limit where it is near enough to be drawn. */
+/**
+ * The highest memory value of the curves, and the memory limit if it is close enough to be
+ * drawn.
+ */
 export function range(o: Outlook): { top: number; limit: boolean } {
   const top = o.weights + Math.max(...o.curves.flatMap((c) => c.bytes), 1);
   const limit = o.budget > 0 && o.budget < 2 * top;
   return { top: 1.08 * (limit ? Math.max(top, o.budget) : top), limit };
 }
 
-/** Steps of an axis of bytes: round numbers of binary units. */
+/** Ticks of an axis in bytes, at round numbers of binary units. */
 export function steps(top: number): number[] {
   let unit = 1;
   while (top / unit >= 1024) unit *= 1024;
@@ -19,7 +22,7 @@ export function steps(top: number): number[] {
   return list;
 }
 
-/** Steps of a logarithmic axis of tokens: the powers of two up to the most, at most nine. */
+/** Ticks of a logarithmic axis in tokens: at most nine powers of two up to the maximum. */
 export function lengthSteps(most: number): number[] {
   const list: number[] = [];
   for (let at = 1 << Math.floor(Math.log2(Math.max(most, 1))); at >= 64 && list.length < 9; at /= 2) list.unshift(at);

@@ -1,4 +1,4 @@
-/** Puts text on the clipboard, and says so on the button that asked for it. */
+/** Copies text to the clipboard and confirms it on the button. */
 export async function copyText(text: string, button?: Element): Promise<boolean> {
   const done = (await viaClipboard(text)) || viaSelection(text);
   const before = button?.textContent;
@@ -14,11 +14,11 @@ async function viaClipboard(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false; // not allowed here, or not there
+    return false; // not allowed or not available here
   }
 }
 
-// Some web views know only the older way.
+// Some web views support only the older way.
 function viaSelection(text: string): boolean {
   const area = document.createElement('textarea');
   area.value = text;

@@ -1,9 +1,9 @@
 import type { Attachment } from './types';
 
-/** Bytes of one file that may be attached; more would not fit any context. */
+/** Maximum size of an attached file in bytes. A larger one would not fit any context. */
 const largest = 4 << 20;
 
-/** Reads text files. What is not text, or too large, is an error that says so. */
+/** Reads text files. Throws an error for a file that is not text or is too large. */
 export async function readFiles(files: Iterable<File>): Promise<Attachment[]> {
   const list: Attachment[] = [];
   for (const file of files) {
@@ -21,7 +21,7 @@ export async function readFiles(files: Iterable<File>): Promise<Attachment[]> {
   return list;
 }
 
-/** Gives a text to the person as a file. */
+/** Offers a text to the user as a file download. */
 export function saveFile(name: string, data: Blob) {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(data);
@@ -30,12 +30,12 @@ export function saveFile(name: string, data: Blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** A name that every system takes for a file. */
+/** Turns a title into a file name that is valid on every system. */
 export function fileName(title: string): string {
   return title.replace(/[\s\\/:*?"<>|\p{Cc}]+/gu, ' ').trim().slice(0, 80).replace(/[. ]+$/, '') || 'chat';
 }
 
-/** Lets the person choose files. */
+/** Opens a file picker. */
 export function chooseFiles(accept: string, multiple = true): Promise<File[]> {
   return new Promise((resolve) => {
     const input = document.createElement('input');

@@ -1,12 +1,12 @@
-// Numbers and times as people read them, in the language of the page, which is
-// English: where the browser's is another English, such as en-GB, its dates count.
+// Numbers and times for people, in the page's language, which is English. If the
+// browser's language is a kind of English, such as en-GB, its date format is used.
 
 function language(): string {
   try {
     const own = Intl.getCanonicalLocales(navigator.language)[0] ?? 'en';
     return own.split('-')[0] === 'en' ? own : 'en';
   } catch {
-    return 'en'; // a language that Intl does not know, such as "C"
+    return 'en'; // Intl does not support the language, for example "C"
   }
 }
 
@@ -19,7 +19,7 @@ export function count(n: number): string {
   return whole.format(n);
 }
 
-/** A number with as many digits as are worth reading. */
+/** Formats a number with a useful number of digits. */
 export function figure(n: number, digits = 3): string {
   return new Intl.NumberFormat(locale, { maximumSignificantDigits: Math.max(digits, 1) }).format(n);
 }
@@ -35,7 +35,10 @@ export function bytes(n: number): string {
   return `${unit === 0 ? whole.format(n) : figure(n)} ${units[unit]}`;
 }
 
-/** Tokens in short: 8K and 1M for multiples of 1,024, as contexts are named, else thousands: 3.01k. */
+/**
+ * Short form of a token count: 8K and 1M for multiples of 1,024, as contexts are named,
+ * else thousands, such as 3.01k.
+ */
 export function tokens(n: number): string {
   if (n >= 1 << 20 && n % (1 << 20) === 0) return `${n >> 20}M`;
   if (n >= 1 << 10 && n < 1 << 20 && n % (1 << 10) === 0) return `${n >> 10}K`;
@@ -43,13 +46,13 @@ export function tokens(n: number): string {
   return n >= 1000 ? `${figure(n / 1000)}k` : String(n);
 }
 
-/** What bounds weights and cache: the memory of the device that computes. */
+/** Names the memory that limits weights and cache: that of the device that runs the model. */
 export function budgetName(machine: { backend: string }): string {
   if (machine.backend === 'metal') return 'GPU working set';
   return machine.backend === 'cpu' ? 'free memory' : 'free GPU memory';
 }
 
-/** What of a prompt was reused, and from where; without a source where that is not known yet. */
+/** Says how much of a prompt was reused and from where, if that is known already. */
 export function reuse(prompt: number, cached: number, disk: number, source = true): string {
   if (cached <= 0) return '';
   const text = `${count(cached)} of ${count(prompt)} cached`;

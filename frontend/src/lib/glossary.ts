@@ -1,8 +1,8 @@
-// One word for each thing, in every text of the page and of its endpoints. A term
-// has the words that were used in its place; a test finds those.
+// One word for each thing, in every text of the page and of its endpoints. Each
+// term lists words that must not be used instead; a test finds those.
 
 export const glossary: Record<string, string[]> = {
-  // What is talked with.
+  // Things that people chat with.
   model: [],
   chat: ['conversation at the same time', 'conversations at the same time'],
   message: [],
@@ -13,7 +13,7 @@ export const glossary: Record<string, string[]> = {
   branch: [],
   preset: [],
   template: [],
-  // What is done.
+  // Actions.
   send: [],
   stop: [],
   resume: ['go on with'],
@@ -30,7 +30,7 @@ export const glossary: Record<string, string[]> = {
   rescan: ['look for models again'],
   measure: [],
   calibrate: [],
-  // What is counted.
+  // Quantities.
   token: [],
   'context length': ['made for'],
   'first token': ['first after'],
@@ -46,7 +46,7 @@ export const glossary: Record<string, string[]> = {
   uncompressed: ['kept exact'],
   'stored as': ['here {'],
   'same tokens': ['equal choices', 'choices as in'],
-  // How it is said.
+  // Style.
   'this computer': ['this machine'],
   "can't": [],
   'no longer': ['not there any more', 'any more'],

@@ -3,7 +3,7 @@ import { Later, forget, keep, kept, largest, most, places, room } from './kept';
 
 const draft = (text: string) => ({ text });
 
-/** Writes one after the other, a moment apart. */
+/** Writes drafts one after another, a moment apart. */
 function fill(list: [string, string][]) {
   list.forEach(([place, text], i) => {
     vi.spyOn(Date, 'now').mockReturnValue(1000 + i);

@@ -1,33 +1,36 @@
-// What was typed and not sent, in the storage of the browser, so that it outlives the
-// page. A place is the new chat of a window, a chat, or a message that is edited; the
-// time when that was made is a part of it, for another folder of data has the same ids.
+// Unsent text in the browser's storage, so that it survives closing the page. A
+// place is a window's new chat, an existing chat, or an edited message. The
+// creation time is a part of it, because another data folder has the same ids.
 import type { Attachment } from './types';
 
 export interface Kept {
   text: string;
   files?: Attachment[];
-  /** The place of the chat that it is an edit in. */
+  /** For an edit: the place of its chat. */
   chat?: string;
 }
 
 const prefix = 'godwit.draft.';
-/** Characters of one draft and of all; browsers hold 5 million. */
+/** Maximum number of characters in all drafts and in each. Browsers store 5 million. */
 export const largest = 500_000;
 export const room = 2_000_000;
-/** Drafts that are held. */
+/** Maximum number of stored drafts. */
 export const most = 100;
 
-/** Reads what is kept at a place. */
+/** Reads the draft stored at a place. */
 export function kept(place: string): Kept | undefined {
   try {
     const found = localStorage.getItem(prefix + place) ?? '';
     return JSON.parse(found.slice(found.indexOf(' ') + 1)) as Kept;
   } catch {
-    return undefined; // nothing, or not ours
+    return undefined; // nothing, or not written by this page
   }
 }
 
-/** Keeps a draft at a place, or takes it away. Of too many the oldest are forgotten. */
+/**
+ * Stores a draft at a place, or removes it. If there are too many drafts, the oldest are
+ * deleted.
+ */
 export function keep(place: string, draft: Kept | undefined) {
   const text = draft && (draft.text || draft.files?.length) ? packed(draft) : '';
   try {
@@ -39,11 +42,14 @@ export function keep(place: string, draft: Kept | undefined) {
       if (n >= most || held > room) localStorage.removeItem(prefix + old.place);
     }
   } catch {
-    // it lasts until the window closes
+    // it is kept until the window closes
   }
 }
 
-/** A draft with its time before it; without its files where they take too much, '' where it does itself. */
+/**
+ * Encodes a draft after its time. Leaves out files that are too large, and returns '' if
+ * the draft itself is too large.
+ */
 function packed(draft: Kept): string {
   const { files, ...bare } = draft;
   for (const form of files?.length ? [draft, bare] : [bare]) {
@@ -53,7 +59,7 @@ function packed(draft: Kept): string {
   return '';
 }
 
-/** What is kept, the newest first. */
+/** Returns all stored drafts, newest first. */
 function entries(): { place: string; at: number; size: number }[] {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(prefix));
   const all = keys.map((key) => {
@@ -63,28 +69,28 @@ function entries(): { place: string; at: number; size: number }[] {
   return all.sort((a, b) => b.at - a.at);
 }
 
-/** The places of a kind that something is kept at, the newest first. */
+/** Returns the places of a kind that have a draft, newest first. */
 export function places(kind: string): string[] {
   try {
     return entries().map((e) => e.place).filter((place) => place.startsWith(kind));
   } catch {
-    return []; // a window without storage
+    return []; // the window has no storage
   }
 }
 
-/** Forgets what is kept at the place of a chat that was deleted, and the edits in it. */
+/** Deletes the draft of a deleted chat and the edits in that chat. */
 export function forget(chat: string) {
   for (const place of places('')) if (place === chat || kept(place)?.chat === chat) keep(place, undefined);
 }
 
-/** Has fn told of each place that another window changed. */
+/** Calls fn for each place that another window has changed. */
 export function watch(fn: (place: string) => void) {
   addEventListener('storage', (event) => {
     if (event.key?.startsWith(prefix)) fn(event.key.slice(prefix.length));
   });
 }
 
-/** Writes a moment after the first of some changes, and when the page goes. */
+/** Saves a moment after the first of several changes, and when the page closes. */
 export class Later {
   private waits = new Map<string, () => Kept | undefined>();
   private timer = 0;
@@ -103,7 +109,7 @@ export class Later {
     return this.waits.has(place);
   }
 
-  /** Writes what waits now. */
+  /** Saves pending changes now. */
   flush() {
     clearTimeout(this.timer);
     for (const [place, draft] of this.waits) keep(place, draft());

@@ -1,4 +1,4 @@
-import { File } from 'node:buffer'; // that of jsdom cannot be read
+import { File } from 'node:buffer'; // jsdom's own File cannot be read
 import { describe, expect, it } from 'vitest';
 import { lengthSteps, range, steps } from './axes';
 import { fileName, readFiles } from './files';

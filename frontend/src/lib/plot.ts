@@ -1,15 +1,15 @@
-// The plot of memory over the length of the context, in a part of its own.
+// The plot of memory over context length, in a separately loaded module.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { lengthSteps, range, steps } from './axes';
 import { budgetName, bytes, tokens } from './format';
 import type { Outlook } from './types';
 
-/** What a plot shows besides the curves. */
+/** Marks that a plot shows in addition to the curves. */
 export interface Marks {
-  /** The context that is set. */
+  /** The configured context. */
   context: number;
-  /** The largest that fits, 0 where that is not known. */
+  /** The largest context that fits, or 0 if unknown. */
   most: number;
 }
 
@@ -18,7 +18,7 @@ function colours(element: Element): (name: string) => string {
   return (name) => style.getPropertyValue(name).trim();
 }
 
-/** Draws the plot into an element and returns what takes it away. */
+/** Draws the plot into an element and returns a function that removes it. */
 export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i: number | null) => void): () => void {
   const colour = colours(element);
   const { top, limit } = range(o);
@@ -65,7 +65,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
   };
 }
 
-/** Shades what is beyond a limit of memory. */
+/** Shades the area above a memory limit. */
 function band(u: uPlot, limit: number, colour: string, text: string, font: string) {
   const { ctx, bbox } = u;
   const at = Math.max(bbox.top, u.valToPos(limit, 'y', true));

@@ -5,13 +5,13 @@ export interface ServerEvent {
   data: string;
 }
 
-/** Cuts a stream of server-sent events into events. */
+/** Splits a stream of server-sent events into events. */
 export class EventParser {
   private rest = '';
   private name = '';
   private data: string[] = [];
 
-  /** Returns the events that are whole with this piece. */
+  /** Returns the events that this piece completes. */
   push(piece: string): ServerEvent[] {
     const events: ServerEvent[] = [];
     const lines = (this.rest + piece).split('\n');
@@ -35,7 +35,7 @@ export class EventParser {
   }
 }
 
-/** Reads a stream of events until it ends or the signal says so. */
+/** Reads a stream of events until it ends or the signal aborts it. */
 export async function* stream(path: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
   const answer = await request('GET', path, undefined, signal);
   if (!answer.body) return;

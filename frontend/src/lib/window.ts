@@ -1,14 +1,14 @@
-// Which of the open windows this one is.
+// Identifies this window among the open ones.
 import { desktop } from './api';
 
 const key = 'godwit.window';
 const lock = (name: string) => `godwit.window.${name}`;
 
-/** The name that this window had before it was loaded again. */
+/** The name that this window had before it was reloaded. */
 function before(): string | null {
   try {
     const name = sessionStorage.getItem(key);
-    sessionStorage.removeItem(key); // a copy of this window gets a name of its own
+    sessionStorage.removeItem(key); // a duplicate of this window gets a name of its own
     addEventListener('pagehide', () => sessionStorage.setItem(key, windowName));
     return name;
   } catch {
@@ -16,12 +16,12 @@ function before(): string | null {
   }
 }
 
-/** Keeps a value for this window until it is closed. */
+/** Stores a value for this window until it is closed. */
 export function remember(key: string, value: object) {
   try {
     sessionStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // it lasts until the page is loaded again
+    // it is kept until the page is reloaded
   }
 }
 
@@ -38,7 +38,7 @@ export const windowName = old ?? Math.random().toString(36).slice(2);
 export const newWindow = old === null;
 void navigator.locks?.request(lock(windowName), () => new Promise(() => {})).catch(() => undefined);
 
-/** Tells which of some names no open window has. */
+/** Returns the names that no open window has. */
 export async function abandoned(names: string[]): Promise<string[]> {
   if (!navigator.locks) return desktop() ? names : []; // the program has one window
   const { held } = await navigator.locks.query();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { blocksOf, Growing, type Block } from './blocks';
 
-/** What a block shows: the HTML of its parts, or its code. */
+/** The content of a block: the HTML of its parts, or its code. */
 const inner = (block: Block | undefined) => block?.parts.map((part) => part.html).join('') ?? '';
 const text = (source: string) => blocksOf(source).map((b) => b.heading + inner(b)).join('\n');
 
@@ -88,7 +88,7 @@ describe('a growing text', () => {
     let most = 0;
     for (let n = 1; n <= source.length; n += 4) {
       growing.update(source.slice(0, n));
-      // A piece may end one block and begin the next.
+      // A piece may end one block and start the next.
       most = Math.max(most, growing.rendered - before);
       before = growing.rendered;
     }

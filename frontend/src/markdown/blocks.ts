@@ -6,7 +6,10 @@ export interface Block extends Frame {
   readonly parts: readonly Part[];
 }
 
-/** Where a block and its parts begin in the text, and what lets a part be read by itself. */
+/**
+ * Where a block and its parts begin in the text, and the text needed to parse a part
+ * separately.
+ */
 interface Place {
   readonly start: number;
   readonly head: string;
@@ -14,10 +17,9 @@ interface Place {
 }
 
 /**
- * A text that grows. Each update reads on from the last part of the last block,
- * since Markdown never changes what is further above, with two exceptions that
- * finish sees to: the address of a link may come after it, and a formula may hold
- * empty lines.
+ * A growing text. Each update continues parsing at the last part of the last block, because
+ * Markdown never changes what is further above. Finish handles the two exceptions: the
+ * address of a link may follow the link, and a formula may contain empty lines.
  */
 export class Growing {
   blocks: Block[] = [];
@@ -26,7 +28,7 @@ export class Growing {
   private source = '';
   private places: Place[] = [];
 
-  /** A part ends behind about so many characters. */
+  /** size is the approximate number of characters in a part. */
   constructor(private readonly size = 1024) {}
 
   update(text: string): Block[] {
@@ -54,9 +56,9 @@ export class Growing {
   }
 
   /**
-   * The block from which to read. The first two lines of a block decide whether it
-   * is one of its own: "1" becomes an item of the list above with the point behind
-   * it. Until they are there, the block above is read with it.
+   * The block at which to start parsing. The first two lines of a block decide whether it
+   * is a separate block: "1" becomes an item of the list above once a point follows it.
+   * Until then, the block above is parsed again too.
    */
   private base(): number {
     const last = this.places.length - 1;
@@ -66,7 +68,7 @@ export class Growing {
     return Math.max(0, decided ? last : last - 1);
   }
 
-  /** Reads on from the last part of a block, if what comes still belongs to it. */
+  /** Continues parsing at the last part of a block if the new text still belongs to the block. */
   private extend(from: number): boolean {
     const block = this.blocks[from];
     const place = this.places[from];
@@ -85,7 +87,7 @@ export class Growing {
     return true;
   }
 
-  /** Reads everything from a block on. */
+  /** Parses everything from a block on. */
   private read(from: number) {
     const start = this.places[from]?.start ?? 0;
     this.add(marked.lexer(this.source.slice(start)), start, this.cutOff(from));
@@ -98,7 +100,7 @@ export class Growing {
     return old;
   }
 
-  /** Adds blocks that begin at an offset; the old ones are what may have been there before. */
+  /** Adds blocks that begin at an offset. Unchanged blocks in old are reused. */
   private add(tokens: readonly Token[], at: number, old: Block[]) {
     for (const token of tokens) {
       const start = at;
@@ -112,7 +114,7 @@ export class Growing {
     }
   }
 
-  /** Draws parts; an old one that has the same text stays. */
+  /** Renders parts. An old part with the same text is reused. */
   private draw(cuts: readonly Cut[], old: readonly Part[]): Part[] {
     return cuts.map((cut, i) => {
       const before = old[i];

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { Growing, type Block } from './blocks';
 
-// What is compared here is cut before it is cleaned.
+// Texts are compared before sanitising.
 vi.mock('./sanitise', () => ({ clean: (html: string) => html }));
 
 const inner = (block: Block) => block.parts.map((part) => part.html).join('');
@@ -22,7 +22,7 @@ function mixture(seed: number, n: number, formulas: boolean): string {
   return text;
 }
 
-// A quotation that could not be cut looks like one that could.
+// A quotation that could not be split looks like one that could.
 const shown = (blocks: Block[]) =>
   blocks.map((b) => (b.kind === 'quote' ? ['html', '', undefined, '', `<blockquote>\n${inner(b)}</blockquote>\n`] : [b.kind, b.lang, b.first, b.heading, inner(b)]));
 
@@ -60,9 +60,9 @@ describe('a text that grows in any steps', () => {
     let length = 0;
     for (let n = all.length - 400; n <= all.length; n += 3) {
       const blocks = growing.update(all.slice(0, n));
-      expect(blocks.length).toBeLessThanOrEqual(2); // the number of an item, before its point comes
+      expect(blocks.length).toBeLessThanOrEqual(2); // the number of an item, before its point arrives
       expect(blocks[0]!.kind).toBe(kind);
-      // A piece may end one part and begin the next.
+      // A piece may end one part and start the next.
       expect(growing.rendered - before).toBeLessThanOrEqual(2);
       before = growing.rendered;
       length = Math.max(length, ...blocks[0]!.parts.slice(-4).map((part) => part.raw.length));

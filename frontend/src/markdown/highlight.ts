@@ -1,4 +1,5 @@
-// Colours for code, in a part of its own that is loaded with the first code block.
+// Syntax highlighting, in a separate module that is loaded with the first code
+// block.
 import hljs from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
 import c from 'highlight.js/lib/languages/c';
@@ -35,19 +36,18 @@ for (const [name, definition] of Object.entries(languages)) hljs.registerLanguag
 hljs.registerAliases(['toml'], { languageName: 'ini' });
 hljs.registerAliases(['svelte', 'vue'], { languageName: 'xml' });
 
-/** Code of this many characters that cannot be read in pieces stays in one colour. */
+/** Code that cannot be highlighted in pieces stays plain if it has more characters than this. */
 const longest = 50_000;
 
-/** Some parts of code as HTML with classes for their words. */
+/** Parts of a code block as HTML with highlighting classes. */
 export interface Coloured {
   parts: number;
   html: string;
 }
 
 /**
- * Colours code that comes in parts, as few at once as can be read without the rest:
- * a piece ends where no comment, string or other construct is open. It yields
- * nothing for a language that it does not know.
+ * Highlights code in pieces that are as small as possible: a piece ends where no comment,
+ * string or other construct is open. It yields nothing for an unknown language.
  */
 export function* highlight(parts: readonly string[], lang: string): Generator<Coloured, void, void> {
   if (!hljs.getLanguage(lang)) return;

@@ -1,4 +1,4 @@
-// KaTeX with its style sheet, in a part of its own that is loaded with the first
+// KaTeX with its style sheet, in a separate module that is loaded with the first
 // formula.
 import 'katex/dist/katex.min.css';
 

@@ -7,7 +7,7 @@ interface Maths extends Tokens.Generic {
   display: boolean;
 }
 
-// KaTeX draws what these leave behind; until then the source is shown.
+// KaTeX renders these placeholders later. Until then, the source is shown.
 function render(token: Tokens.Generic): string {
   const { text, display } = token as Maths;
   const tag = display ? 'div' : 'span';
@@ -33,7 +33,8 @@ const inline: TokenizerAndRendererExtension = {
   tokenizer(src) {
     const double = /^\$\$((?:[^$\\\n]|\\.)+?)\$\$/.exec(src) ?? /^\\\[((?:[^\n]|\n(?!\n))+?)\\\]/.exec(src);
     if (double) return { type: 'mathInline', raw: double[0], text: double[1]!.trim(), display: true };
-    // "$5 and $6" is money: no blank inside the dollars, no digit behind them.
+    // "$5 and $6" is money: no space inside the dollar signs, and no digit after
+    // them.
     const single = /^\$(?![\s$])((?:[^$\\\n]|\\.)*?[^\s$\\]|(?:[^$\\\n]|\\.)*?\\.)\$(?!\d)/.exec(src) ?? /^\\\(((?:[^\n]|\n(?!\n))+?)\\\)/.exec(src);
     if (single) return { type: 'mathInline', raw: single[0], text: single[1]!.trim(), display: false };
     return undefined;
@@ -43,16 +44,16 @@ const inline: TokenizerAndRendererExtension = {
 
 export const math = [block, inline];
 
-/** The longest formula that is drawn; a longer one stays source. */
+/** Maximum length of a rendered formula. A longer one is shown as source. */
 const longest = 10_000;
 
-/** Draws the formulas below an element, if there are any. */
+/** Renders all formulas below an element. */
 export async function draw(root: Element): Promise<void> {
   const found = [...root.querySelectorAll<HTMLElement>('.math:not([data-drawn])')];
   if (found.length === 0) return;
   const katex = await import('./katex').then(
     (part) => part.default,
-    () => undefined, // the server has just ended: formulas stay source
+    () => undefined, // the server has just stopped, so formulas are shown as source
   );
   if (!katex) return;
   for (const element of found) {

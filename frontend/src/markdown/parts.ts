@@ -3,31 +3,31 @@ import { math } from './math';
 import { escape, renderer } from './render';
 import { clean } from './sanitise';
 
-// A line that ends is shown so: small models write verse and addresses without the
-// two spaces that Markdown asks for.
+// Line breaks are kept: small models write verse and addresses without the two
+// spaces that Markdown requires.
 export const marked = new Marked({ gfm: true, breaks: true, async: false });
 marked.use({ renderer, extensions: math });
 
-/** What is drawn at once, and again with each piece of text while it is the last. */
+/** The unit of rendering. The last part is rendered again with each piece of text. */
 export interface Part {
   readonly raw: string;
-  /** Inert HTML: of a list its items, of a table its rows. Of code it is the text itself. */
+  /** Inert HTML: the items of a list, or the rows of a table. For code, it is the text itself. */
   readonly html: string;
 }
 
-/** What a block is besides its parts. */
+/** The properties of a block apart from its parts. */
 export interface Frame {
   readonly kind: 'html' | 'code' | 'list' | 'table' | 'quote';
-  /** Of a code block: its language, and whether its end has come. */
+  /** For a code block: its language, and whether it is complete. */
   readonly lang: string;
   readonly closed: boolean;
-  /** Of a list with numbers: the first. */
+  /** For a numbered list: the first number. */
   readonly first: number | undefined;
-  /** Of a table: the HTML of its head. */
+  /** For a table: the HTML of its header. */
   readonly heading: string;
 }
 
-/** Where a part begins in the source of its block, and how it is drawn. */
+/** Where a part begins in the source of its block, and how it is rendered. */
 export interface Cut {
   readonly at: number;
   readonly raw: string;
@@ -35,8 +35,9 @@ export interface Cut {
 }
 
 /**
- * A block that is cut where each part can be read without those before it. Head is
- * what has to stand before such a part: the fence of code, the first lines of a table.
+ * A block that is split so that each part can be parsed without those before it. head is
+ * the text that must precede such a part: the fence of a code block, or the first lines of
+ * a table.
  */
 export interface Split {
   readonly frame: Frame;
@@ -44,7 +45,7 @@ export interface Split {
   readonly cuts: readonly Cut[];
 }
 
-/** Cuts a block. A part ends with the first place for a cut behind so many characters. */
+/** Splits a block. A part ends at the first possible place after the given number of characters. */
 export function split(token: Token, enough: number): Split {
   switch (token.type) {
     case 'code':
@@ -66,7 +67,7 @@ function whole(token: Token): Split {
   return { frame: { ...plain, kind: 'html' }, head: '', cuts: [{ at: 0, raw: token.raw, html: () => draw(token) }] };
 }
 
-/** Puts neighbours together until they are a part; the first begins at an offset. */
+/** Joins adjacent tokens until they form a part. The first part begins at an offset. */
 function gather<T extends { raw: string }>(all: readonly T[], at: number, ends: (one: T, size: number) => boolean) {
   const groups: { at: number; raw: string; of: T[] }[] = [];
   let open = false;
@@ -94,7 +95,7 @@ function list(token: Tokens.List, enough: number): Split {
   return { frame: { ...plain, kind: 'list', first: token.ordered ? Number(token.start) : undefined }, head: '', cuts };
 }
 
-/** Lines with their ends. */
+/** Splits a text into lines including their line breaks. */
 const lines = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 
 function table(token: Tokens.Table, enough: number): Split | undefined {
@@ -113,14 +114,14 @@ function table(token: Tokens.Table, enough: number): Split | undefined {
   };
 }
 
-// A quotation is cut behind an empty line, where its mark begins the next one.
+// A quotation is split after an empty line, where its mark starts a new one.
 function quote(token: Tokens.Blockquote, enough: number): Split | undefined {
   const source = lines(token.raw);
   const text = token.tokens.reduce((all, inner) => all + inner.raw, '');
   if (text !== token.text || source.length !== text.split('\n').length) return undefined;
   const all: { raw: string; tokens: Token[] }[] = [];
   let line = 0;
-  let behind = true; // an empty line
+  let behind = true; // after an empty line
   let read = '';
   for (const inner of token.tokens) {
     if (all.length === 0 || (behind && /^ {0,3}>/.test(source[line] ?? ''))) all.push({ raw: '', tokens: [] });
@@ -136,8 +137,8 @@ function quote(token: Tokens.Blockquote, enough: number): Split | undefined {
   return { frame: { ...plain, kind: 'quote' }, head: '', cuts };
 }
 
-// Code is cut behind an empty line, or behind any once a part is very long. No part
-// begins with an empty line, since no indented block does.
+// Code is split after an empty line, or after any line once a part is very long. No
+// part starts with an empty line, because no indented block does.
 function code(token: Tokens.Code, enough: number): Split {
   const fenced = token.codeBlockStyle !== 'indented';
   const source = lines(token.raw);
@@ -157,12 +158,12 @@ function code(token: Tokens.Code, enough: number): Split {
   };
 }
 
-/** The first word behind a fence. */
+/** The first word after a fence. */
 function language(info: string | undefined): string {
   return /^[\w+#.-]*/.exec(info ?? '')?.[0] ?? '';
 }
 
-/** Whether fenced code has its last fence. */
+/** Reports whether fenced code has its closing fence. */
 function isClosed(raw: string): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
   if (!fence) return true;
@@ -170,7 +171,7 @@ function isClosed(raw: string): boolean {
   return raw.includes('\n') && last.length >= fence.length && last === fence[0]!.repeat(last.length);
 }
 
-/** What stands between the first of one text and the last of another. */
+/** Returns the text between the first occurrence of one text and the last occurrence of another. */
 function between(html: string, from: string, to: string): string {
   const start = html.indexOf(from);
   return start < 0 ? '' : html.slice(start + from.length, html.lastIndexOf(to));

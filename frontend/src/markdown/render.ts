@@ -4,14 +4,14 @@ export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 }
 
-/** Whether an address may stand behind a link. */
+/** Reports whether a link may lead to an address. */
 export function safeLink(href: string): boolean {
   return /^(?:https?:\/\/|mailto:)/i.test(href.trim());
 }
 
-// What a model writes is text. HTML in it is shown as written, images become
-// links since loading one tells its server that it was seen, and a link leads
-// only to the web or to a mail program.
+// Model output is treated as text. HTML in it is shown as written. Images become
+// links, because loading an image would tell its server that it was seen. Links
+// lead only to the web or to a mail program.
 export const renderer: RendererObject = {
   html({ text, block }) {
     return block ? `<p class="raw">${escape(text.trimEnd())}</p>` : escape(text);
@@ -26,8 +26,9 @@ export const renderer: RendererObject = {
     if (!safeLink(href)) return `<span class="image">${name}</span>`;
     return `<a class="image" href="${escape(href)}" target="_blank" rel="noopener noreferrer">${name}</a>`;
   },
-  // A blank line that comes late makes a whole list loose. It looks the same, so
-  // that what is drawn of it can stay: the text of an item is a paragraph in both.
+  // A blank line that arrives late makes a whole list loose. So that rendered items
+  // stay valid, the text of an item is a paragraph in both kinds of lists, which
+  // look the same.
   listitem({ tokens, task }) {
     const box = tokens[0]?.type === 'checkbox' ? [tokens[0]] : [];
     return `<li${task ? ' class="task"' : ''}>${this.parser.parse(tokens.slice(box.length).map((token, i) => paragraph(token, i === 0 ? box : [])))}</li>\n`;
@@ -53,7 +54,7 @@ export const renderer: RendererObject = {
   },
 };
 
-/** The text of an item as a paragraph, with what stands before it. */
+/** The text of an item as a paragraph, with a prefix. */
 function paragraph(token: Token, before: Token[]): Token {
   if (token.type !== 'text' && token.type !== 'paragraph') return token;
   return { ...token, type: 'paragraph', tokens: [...before, ...((token as Tokens.Text).tokens ?? [])] };

@@ -5,7 +5,7 @@ import { clean } from './sanitise';
 /** The HTML of a text. */
 const html = (source: string) => blocksOf(source).map((b) => b.heading + (b.kind === 'code' ? '' : b.parts.map((part) => part.html).join(''))).join('');
 
-/** What a hostile model may write. */
+/** Texts that a hostile model may write. */
 const attacks = [
   '<script>alert(1)</script>',
   '<img src=x onerror=alert(1)>',

@@ -6,14 +6,18 @@ const allowed = {
     'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'figure', 'figcaption',
   ],
   ALLOWED_ATTR: ['href', 'title', 'target', 'rel', 'class', 'start', 'align', 'role', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
-  // These hold no addresses; every other attribute has to look like one.
+  // These attributes contain no addresses. Every other attribute must look like
+  // one.
   ADD_URI_SAFE_ATTR: ['target', 'rel', 'start', 'align', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
 };
 
-/** HTML without anything that runs, loads or styles: the second lock behind the renderer. */
+/**
+ * Removes everything from HTML that runs, loads or styles. This is a second safeguard after
+ * the renderer.
+ */
 export function clean(html: string): string {
   return DOMPurify.sanitize(html, allowed);
 }

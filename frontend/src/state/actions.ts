@@ -17,7 +17,7 @@ import { open } from './open.svelte';
 import { go } from './route.svelte';
 import { attempt, say, undoTime } from './toasts.svelte';
 
-/** What can be done with a chat. */
+/** The actions for a chat. */
 export function chatMenu(chat: Chat): (Item | 'line')[] {
   const folders: Item[] = chats.folders
     .filter((f) => f.id !== chat.folder)
@@ -53,11 +53,11 @@ async function moveToNew(chat: Chat) {
   });
 }
 
-/** Chats that are deleted once their time to be brought back is over. */
+/** Chats that are deleted once they can no longer be restored. */
 const leaving = new Map<number, () => Promise<void>>();
 addEventListener('pagehide', () => leaving.forEach((finish) => void finish()));
 
-/** Deletes a chat; for a few seconds that can be undone. */
+/** Deletes a chat. For a few seconds, this can be undone. */
 function drop(chat: Chat) {
   const shown = open.id === chat.id;
   chats.hide(chat.id);
@@ -87,8 +87,8 @@ async function exportChat(chat: Chat, as: 'markdown' | 'json') {
 /** Exports every chat. */
 export const exportAll = () => save('godwit-chats.json', '/app/export', { what: 'chats' });
 
-// The window saves through a dialog of the system: web views keep downloads to
-// themselves.
+// The window saves through the system's dialog, because web views do not save
+// downloads.
 async function save(name: string, path: string, what: object) {
   await attempt(async () => {
     if (desktop()) {
@@ -106,7 +106,10 @@ export async function importChats() {
   if (files.length > 0) await importFiles(files);
 }
 
-/** Imports files one after the other, each whole or not at all; the first that is not ends it. */
+/**
+ * Imports files one after another, each completely or not at all, and stops at the first
+ * failure.
+ */
 export async function importFiles(files: File[]) {
   let last: Chat | undefined;
   let n = 0;

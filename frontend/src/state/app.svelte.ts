@@ -9,14 +9,14 @@ import { open } from './open.svelte';
 import { go, route } from './route.svelte';
 import { say } from './toasts.svelte';
 
-/** What every view shows of the settings. */
+/** Settings that every view shows. */
 interface Shared {
   parameters: Parameter[];
   predict: number;
   theme: Theme;
 }
 
-/** What the server says when the page opens, and again when anything of it changes. */
+/** The state that the server sends when the page opens and after every change. */
 interface Snapshot extends Shared {
   models: Model[];
   downloads: Download[];
@@ -34,22 +34,22 @@ class App {
   online = $state(true);
   models = $state<Model[]>([]);
   downloads = $state<Download[]>([]);
-  /** The measurement that runs, or how the last one of this window's time ended. */
+  /** The running measurement, or the result of the last one since this window opened. */
   measuring = $state<Measuring>();
   notices = $state<Notice[]>([]);
   presets = $state<Preset[]>([]);
   parameters = $state<Parameter[]>([]);
-  /** The longest answer of the settings; 0 is until the model ends it. */
+  /** The configured maximum length of an answer; 0 means until the model ends it. */
   predict = $state(0);
   theme = $state<Theme>('system');
   welcomed = $state(true);
   version = $state('');
-  /** A file that is read before it joins the library. */
+  /** Progress of reading a file that is being added to the library. */
   importing = $state<Progress>();
-  /** Counts up when settings were saved, here or in another window. */
+  /** Incremented when settings were saved, here or in another window. */
   settled = $state(0);
 
-  /** The colours that are shown. */
+  /** The active colour theme. */
   look = $derived(this.theme !== 'system' ? this.theme : layout.dark ? 'dark' : 'light');
   loaded = $derived(this.models.filter((m) => m.state === 'loaded'));
   usable = $derived(this.models.filter((m) => !m.error));
@@ -63,7 +63,7 @@ class App {
 
   private started = false;
 
-  /** Opens the page, and returns when the server does not let it in. */
+  /** Starts the page. Returns if the server requires a key. */
   async start(key?: string) {
     if (this.started) return;
     this.started = true;
@@ -87,7 +87,7 @@ class App {
     this.share(now);
     this.welcomed = now.welcomed;
     this.version = now.version;
-    this.importing = this.measuring = undefined; // the stream tells, where there is one
+    this.importing = this.measuring = undefined; // the stream reports them if they exist
   }
 
   private share(now: Shared) {
@@ -96,7 +96,7 @@ class App {
     this.theme = now.theme;
   }
 
-  /** Follows the one long-lived stream of a window, and opens it again when it breaks. */
+  /** Reads the window's event stream and reconnects when it breaks. */
   private async listen() {
     for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
       try {
@@ -123,7 +123,7 @@ class App {
     }
   }
 
-  /** Opens a new chat with the first model; of others it says that they are ready. */
+  /** Opens a new chat with the first model. For other models, it shows that they are ready. */
   private arrived(name: string) {
     const now = route.now;
     if (this.usable.some((m) => m.name !== name) || now.view !== 'chat' || now.chat) {
@@ -131,7 +131,7 @@ class App {
       return;
     }
     this.chatWith(name);
-    void post(`/app/models/${encodeURIComponent(name)}/load`).catch(() => undefined); // the first message says why
+    void post(`/app/models/${encodeURIComponent(name)}/load`).catch(() => undefined); // the first message would explain a failure
   }
 
   private take(name: string, data: unknown) {
@@ -156,7 +156,7 @@ class App {
         this.settled++;
         break;
       case 'chats':
-        void chats.refresh().catch(() => undefined); // the next change brings it
+        void chats.refresh().catch(() => undefined); // the next change loads it again
         break;
       case 'import':
         this.importing = data as Progress;

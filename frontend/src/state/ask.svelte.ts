@@ -1,11 +1,11 @@
-// Questions to a person that the whole page waits for.
+// Dialogs with which the whole page waits for the user.
 
 export interface Question {
   title: string;
   text: string;
   confirm: string;
   danger?: boolean;
-  /** Asks for a text, which starts as this. */
+  /** Asks for a text, with this as its initial value. */
   input?: string;
   placeholder?: string;
   answer: (value: string | undefined) => void;
@@ -29,7 +29,7 @@ export async function confirmed(title: string, text: string, confirm: string): P
   return (await ask({ title, text, confirm, danger: true })) !== undefined;
 }
 
-/** Asks for a name; undefined when the person thinks better of it. */
+/** Asks for a name. Returns undefined if the user cancels. */
 export function named(title: string, input: string, confirm = 'Save', placeholder = ''): Promise<string | undefined> {
   return ask({ title, text: '', confirm, input, placeholder });
 }

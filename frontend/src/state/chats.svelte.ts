@@ -6,16 +6,16 @@ const order = (a: Chat, b: Chat) => Number(b.pinned) - Number(a.pinned) || Date.
 
 class Chats {
   private all = $state<Chat[]>([]);
-  /** Chats that were deleted here a moment ago, which can still be undone. */
+  /** Chats that were just deleted here and can still be restored. */
   private leaving = $state<number[]>([]);
   list = $derived(this.all.filter((c) => !this.leaving.includes(c.id)));
   folders = $state<Folder[]>([]);
   /** Chats with a finished answer that no window has shown. */
   unseen = $state<number[]>([]);
-  /** Counts the questions for the list: an answer to an older one comes too late. */
+  /** Counts requests for the list, because responses to older requests are ignored. */
   private asked = 0;
   private newest: Promise<void> = Promise.resolve();
-  /** Counts the changes that were made here: what was asked for before one lacks it. */
+  /** Counts local changes, because responses to earlier requests do not contain them. */
   private changed = 0;
   private changes: Promise<unknown> = Promise.resolve();
 
@@ -23,7 +23,7 @@ class Chats {
     return this.list.find((c) => c.id === id);
   }
 
-  /** Reads the list, and returns when what is known is as new as this question. */
+  /** Loads the list and returns when it is at least as new as this call. */
   refresh(): Promise<void> {
     return (this.newest = this.read(++this.asked));
   }
@@ -49,7 +49,10 @@ class Chats {
     return made;
   }
 
-  /** Changes a chat. Each change is made of what the one before has left, so that none is lost. */
+  /**
+   * Changes a chat. Each change starts from the result of the previous one, so that none is
+   * lost.
+   */
   change(id: number, what: (now: Chat) => Partial<Chat>): Promise<void> {
     const done = this.changes.then(async () => {
       const chat = this.find(id);
@@ -65,7 +68,7 @@ class Chats {
     this.all = this.all.filter((c) => c.id !== id);
   }
 
-  /** Hides a chat that is about to be deleted, or shows it again. */
+  /** Hides a chat that will be deleted, or shows it again. */
   hide(id: number, hidden = true) {
     this.leaving = hidden ? [...this.leaving, id] : this.leaving.filter((c) => c !== id);
   }

@@ -8,11 +8,11 @@ function stored(): string {
   try {
     return localStorage.getItem(key) ?? '';
   } catch {
-    return ''; // a window without storage
+    return ''; // the window has no storage
   }
 }
 
-/** The model that the next answer comes from. */
+/** The model for the next answer. */
 class Choice {
   private picked = $state(stored());
 
@@ -29,7 +29,7 @@ class Choice {
     try {
       localStorage.setItem(key, name);
     } catch {
-      // it lasts until the window closes
+      // it is kept until the window closes
     }
   }
 }

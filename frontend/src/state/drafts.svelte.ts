@@ -5,13 +5,13 @@ import { chats } from './chats.svelte';
 
 const later = new Later();
 
-// Each window has a new chat of its own; other chats are the same in all of them.
+// Each window has its own new chat. All other chats are the same in every window.
 const newChat = 'new.';
 const ofEdit = (m: Message) => `edit.${m.id}.${Date.parse(m.created)}`;
 
 const ofChat = (c: Chat) => `chat.${c.id}.${Date.parse(c.created)}`;
 
-/** Where the draft of a chat is kept; '' where there is no such chat. */
+/** The place of a chat's draft; '' if the chat does not exist. */
 function placeOf(chat: number): string {
   if (!chat) return newChat + windowName;
   const known = chats.find(chat);
@@ -24,12 +24,12 @@ const joined = (a: string, b: string) => (a && b ? `${a}\n${b}` : a || b);
 class Draft {
   #text;
   #files;
-  /** It is to be sent as soon as the answer in its chat has ended. */
+  /** The message is sent as soon as the answer in its chat has ended. */
   queued = $state(false);
-  /** On its way to the server, which may refuse it. */
+  /** Being sent to the server, which may reject it. */
   private sending: Pick<Kept, 'text' | 'files'> | undefined;
 
-  /** With what is kept at a place, and behind it what was written before that was known. */
+  /** Loads the draft stored at a place and appends what was typed before. */
   constructor(
     public place: string,
     early?: Draft,
@@ -60,13 +60,16 @@ class Draft {
     const { place } = this;
     if (!place) return;
     later.put(place, () => {
-      if (place !== this.place) return undefined; // it is kept elsewhere by now
+      if (place !== this.place) return undefined; // the draft is stored elsewhere by now
       const { text, files = [] } = this.sending ?? { text: '' };
       return { text: joined(text, this.text), files: [...files, ...this.files] };
     });
   }
 
-  /** Takes what another window has kept, unless something was written here at the same time. */
+  /**
+   * Loads the draft that another window has stored, unless the user has typed here at the
+   * same time.
+   */
   follow() {
     if (later.has(this.place) || this.sending) return;
     const found = kept(this.place);
@@ -74,7 +77,7 @@ class Draft {
     this.#files = found?.files ?? [];
   }
 
-  /** Has it sent and takes it back when that fails, before what was written meanwhile. */
+  /** Sends the message. If that fails, it is restored before what was typed in the meantime. */
   async send(how: (text: string, files: Attachment[]) => Promise<boolean>) {
     const { text, files } = this;
     this.sending = { text, files };
@@ -90,19 +93,19 @@ class Draft {
     later.flush();
   }
 
-  /** Moves to the chat that is there now. */
+  /** Moves the draft to the chat that now exists. */
   move(chat: number) {
     keep(this.place, undefined);
     this.place = placeOf(chat);
   }
 }
 
-/** What was written and not sent. */
+/** All unsent messages. */
 class Drafts {
   /** Messages that are being edited, by id. */
   edits = $state<Record<number, string>>({});
   private list = new Map<number, Draft>();
-  /** Edits that were not ended when the page came up, by place. */
+  /** Unfinished edits from before the page was loaded, by place. */
   private left = new Map(places('edit.').map((place) => [place, kept(place)?.text]));
   private started = false;
 
@@ -112,7 +115,7 @@ class Drafts {
     });
   }
 
-  /** Lets a new window continue the new chat of one that was closed. */
+  /** Lets a new window take over the unsent new chat of a closed one. */
   async start() {
     if (this.started || !newWindow) return;
     this.started = true;
@@ -121,12 +124,12 @@ class Drafts {
     const mine = this.list.get(0);
     if (name === undefined || mine?.text || mine?.files.length) return;
     const found = kept(newChat + name);
-    keep(newChat + name, undefined); // first: there may not be room for both
+    keep(newChat + name, undefined); // removed first, because there may not be enough space for both
     keep(newChat + windowName, found);
     mine?.follow();
   }
 
-  /** What is written in a chat; 0 is the chat that is not there yet. */
+  /** The draft of a chat; 0 is the chat that does not exist yet. */
   of(chat: number): Draft {
     const place = placeOf(chat);
     let draft = this.list.get(chat);
@@ -137,7 +140,7 @@ class Drafts {
     return draft;
   }
 
-  /** Has what was written for the chat that was not there yet belong to it. */
+  /** Moves the draft of the new chat to the chat that was created. */
   made(chat: number) {
     const draft = this.of(0);
     draft.move(chat);
@@ -145,7 +148,7 @@ class Drafts {
     this.list.delete(0);
   }
 
-  /** Opens the edits of messages again that were not ended. */
+  /** Restores unfinished edits of messages. */
   recall(messages: Message[]) {
     for (const m of messages) {
       const text = this.left.get(ofEdit(m));
@@ -154,7 +157,7 @@ class Drafts {
     }
   }
 
-  /** Changes the edit of a message, or ends it. */
+  /** Updates the edit of a message, or ends it. */
   edit(m: Message, text?: string) {
     if (text === undefined) delete this.edits[m.id];
     else this.edits[m.id] = text;
@@ -162,7 +165,7 @@ class Drafts {
     later.put(ofEdit(m), () => (text === undefined ? undefined : { text, chat }));
   }
 
-  /** Forgets what was written in a chat that was deleted. */
+  /** Deletes the draft of a deleted chat. */
   drop(chat: Chat) {
     later.flush();
     this.list.delete(chat.id);

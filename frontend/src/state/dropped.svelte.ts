@@ -1,5 +1,5 @@
-// Files that are dropped on the page: models join the library, the rest is attached
-// to the message that is being written.
+// Files that are dropped on the page. Models are added to the library, and other
+// files are attached to the draft.
 import { desktop, request } from '../lib/api';
 import { readFiles } from '../lib/files';
 import { drafts } from './drafts.svelte';
@@ -9,16 +9,16 @@ import { attempt, complain, say } from './toasts.svelte';
 const isModel = (file: File) => /\.gguf$/i.test(file.name);
 
 class Dropped {
-  /** Files are held over the page. */
+  /** Files are dragged over the page. */
   over = $state(false);
   /** The file that is being copied into the library. */
   copying = $state('');
   private leaving = 0;
 
-  /** Files are over the page; the browser says so many times a second. */
+  /** Files are dragged over the page. The browser repeats this event many times per second. */
   hold(event: DragEvent) {
     if (!event.dataTransfer?.types.includes('Files')) return;
-    event.preventDefault(); // else the browser leaves the page and shows the file
+    event.preventDefault(); // otherwise the browser would leave the page and show the file
     this.over = true;
     clearTimeout(this.leaving);
     this.leaving = window.setTimeout(() => (this.over = false), 300);
@@ -38,7 +38,7 @@ class Dropped {
     else if (!desktop()) complain(new Error(`${others[0]!.name} isn't a GGUF file.`));
   }
 
-  /** A browser does not say where a file lies, so it is copied. */
+  /** Browsers do not reveal a file's path, so the file is copied. */
   async upload(files: File[]) {
     for (const file of files) {
       this.copying = file.name;
@@ -51,7 +51,7 @@ class Dropped {
   }
 }
 
-/** The files of a drop, and whether folders are among it. */
+/** The files of a drop, and whether it contains folders. */
 function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
   const files: File[] = [];
   let folders = false;
@@ -63,10 +63,10 @@ function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
   return { files, folders };
 }
 
-/** Attaches files to the message that is being written in a chat. */
+/** Attaches files to a chat's draft. */
 export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
   return attempt(async () => {
-    const read = await readFiles(files); // meanwhile the message may be sent
+    const read = await readFiles(files); // the message may be sent in the meantime
     const draft = drafts.of(chat);
     draft.files = [...draft.files, ...read];
   }, 'composer');
@@ -76,8 +76,8 @@ export function added(names: string[] | undefined) {
   if (names?.length) say(names.length === 1 ? `Added ${names[0]}` : `Added ${names.length} models`);
 }
 
-// The window hears of dropped files from the system, except on Windows, where the
-// web view looks up the paths of what is handed to it.
+// The system reports dropped files to the window, except on Windows. There the web
+// view looks up the paths of the files that the page passes on.
 function tellWindow(event: DragEvent, files: File[]) {
   const view = (window as { chrome?: { webview?: { postMessageWithAdditionalObjects?: (message: string, files: File[]) => void } } }).chrome?.webview;
   view?.postMessageWithAdditionalObjects?.(`file:drop:${event.x}:${event.y}`, files);

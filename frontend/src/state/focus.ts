@@ -1,14 +1,14 @@
-// Where the keyboard goes when what it was on is taken away.
+// Where the focus goes when the focused element is removed.
 import { tick } from 'svelte';
 
 const touch = matchMedia('(pointer: coarse)');
 
-/** Focuses the message box, except on a screen that would then show a keyboard. */
+/** Focuses the message box, except on devices that would then show a keyboard. */
 export function toComposer() {
   if (!touch.matches) document.querySelector<HTMLElement>('form.composer textarea')?.focus();
 }
 
-/** Goes to the first button of a message that is there and has one of these names. */
+/** Focuses the first existing button of a message with one of these names. */
 export async function toButton(message: number, ...names: string[]) {
   await tick();
   for (const name of names) {

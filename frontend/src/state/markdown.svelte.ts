@@ -1,7 +1,7 @@
 import type { Component } from 'svelte';
 
-// What draws Markdown is a third of the page. It is asked for at the start and
-// comes in a part of its own; the message box does not wait for it.
+// The Markdown renderer is a third of the page's code. It is loaded separately at
+// the start, so that the message box need not wait for it.
 class Renderer {
   component = $state.raw<Component<{ source: string; live?: boolean }>>();
 
@@ -9,7 +9,7 @@ class Renderer {
     this.fetch();
   }
 
-  /** Fetches it, which is tried again when the server was away. */
+  /** Loads it. Loading is repeated after the server was unreachable. */
   fetch() {
     if (!this.component) import('../parts/Markdown.svelte').then(({ default: part }) => (this.component = part)).catch(() => undefined); // the text is plain until then
   }

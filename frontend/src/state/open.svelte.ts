@@ -8,11 +8,11 @@ import { drafts } from './drafts.svelte';
 import { go } from './route.svelte';
 import { complain } from './toasts.svelte';
 
-/** Messages that are asked for at once, and that the document holds at most. */
+/** Number of messages in a request, and maximum number in the document. */
 export const pageSize = 60;
 export const windowSize = 150;
 
-/** Where the settings of this window's new chat are kept. */
+/** Storage key of the settings for this window's new chat. */
 const newSettings = 'godwit.settings';
 
 interface Part {
@@ -25,23 +25,23 @@ export interface Waiting {
   phase: 'prepare' | 'measure' | 'load' | 'queue' | 'prefill' | 'answer';
   done: number;
   total: number;
-  /** Seconds that are left, about. */
+  /** Estimated remaining seconds. */
   left_s?: number;
 }
 
-/** An answer that is followed, with what its stream has told. */
+/** An answer that is followed, with the data from its stream. */
 interface Followed {
   control: AbortController;
   content?: string;
   reasoning?: string;
 }
 
-/** Whether the chat is still open that something was asked for. */
+/** Reports whether the chat of a request is still open. */
 type Here = () => boolean;
 
 /**
- * The chat that is open. Of a long one only a window of messages is held: those
- * from depth first on.
+ * The open chat. For a long chat, only a window of messages is held, starting at the depth
+ * first.
  */
 class Open {
   id = $state(0);
@@ -49,14 +49,14 @@ class Open {
   first = $state(0);
   total = $state(0);
   loading = $state(false);
-  /** Why the messages could not be read. */
+  /** The reason why the messages could not be loaded. */
   fault = $state('');
   waiting = $state<Record<number, Waiting>>({});
   figures = $state<Record<number, Figures>>({});
   private measuredUsage = $state<Usage>();
-  /** Settings for the chat that begins with the next message. */
+  /** Settings for the chat that the next message creates. */
   fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder'>>(recall(newSettings) ?? {});
-  /** Chats in which an answer was asked for that has not begun. */
+  /** Chats with a requested answer that has not started. */
   private asking = $state<number[]>([]);
   private followed = new SvelteMap<number, Followed>();
   private turn = 0;
@@ -66,9 +66,9 @@ class Open {
   chat = $derived(chats.find(this.id));
   end = $derived(this.first + this.messages.length);
   last = $derived(this.end === this.total ? this.messages.at(-1) : undefined);
-  /** The answer that is being written; it may be outside of the window. */
+  /** The answer that is being generated. It may be outside of the window. */
   running = $derived(this.followed.keys().next().value);
-  /** What of the context is used, by the newest figures there are. */
+  /** How much of the context is used according to the latest data. */
   usage = $derived.by(() => {
     const known = this.measuredUsage;
     const live = this.running === undefined ? undefined : this.figures[this.running];
@@ -80,7 +80,7 @@ class Open {
       used, context: live.context, bytes: live.bytes, bytes_used: Math.min(used * live.token_bytes, live.bytes),
     };
   });
-  /** An answer is asked for or written; the next one has to wait. */
+  /** An answer was requested or is being generated, so the next one must wait. */
   busy = $derived(this.running !== undefined || this.asking.includes(this.id));
 
   constructor() {
@@ -89,7 +89,7 @@ class Open {
     });
   }
 
-  /** Opens a chat, at a message or at its end. */
+  /** Opens a chat at a message or at its end. */
   async show(id: number, message?: number) {
     if (id === this.id && (!message || this.messages.some((m) => m.id === message))) return;
     this.turnTo(id);
@@ -108,7 +108,7 @@ class Open {
     this.measuredUsage = undefined;
   }
 
-  /** Reads the chat for the first time, or again after a fault. */
+  /** Loads the chat for the first time, or again after an error. */
   async load(message?: number) {
     this.loading = true;
     await this.inTurn(async (here) => {
@@ -123,9 +123,9 @@ class Open {
   }
 
   /**
-   * Does one thing after another with the messages, so that no older answer comes
-   * after a newer one. Work that comes to its end in another chat has to leave that
-   * as it is.
+   * Runs changes of the messages one after another, so that an older response never follows
+   * a newer one. If another chat is open when the work ends, the work must not change that
+   * chat.
    */
   private inTurn<T>(work: (here: Here) => Promise<T>): Promise<T> {
     const turn = this.turn;
@@ -143,7 +143,7 @@ class Open {
     for (const m of part.messages) if (m.status === 'running') this.follow(m.id);
   }
 
-  /** A message as it is by now: of one that is followed the stream knows best. */
+  /** The current version of a message. For a followed message, this is the stream's. */
   private grown(m: Message): Message {
     const f = this.followed.get(m.id);
     if (m.status === 'running') return { ...m, content: f?.content ?? m.content, reasoning: f?.reasoning ?? m.reasoning };
@@ -151,7 +151,10 @@ class Open {
     return m;
   }
 
-  /** Reads a part of the chat: by itself what is shown, which is the end or stays in the window. */
+  /**
+   * Loads a part of the chat. By default it is the shown part, which is the end or the
+   * current window.
+   */
   private async reread(here: Here, where = this.end < this.total ? `before=${this.end}` : '') {
     if (!here() || !this.id) return;
     const limit = Math.max(pageSize, Math.min(this.messages.length, windowSize));
@@ -161,18 +164,18 @@ class Open {
     void this.measure();
   }
 
-  /** Shows the end of the chat. */
+  /** Loads and shows the end of the chat. */
   toEnd(): Promise<void> {
     return this.inTurn((here) => this.reread(here, ''));
   }
 
-  /** Reads the chat again after the server was away. */
+  /** Reloads the chat after the server was unreachable. */
   recover() {
     if (!this.id) return;
     (this.fault ? this.load() : this.inTurn((here) => this.reread(here))).catch(complain);
   }
 
-  /** Another window, or this one, did something to a chat. */
+  /** Handles a change of a chat by this or another window. */
   changed(what: { chat: number; message: number }) {
     if (what.chat !== this.id) return;
     this.inTurn(async (here) => {
@@ -198,14 +201,14 @@ class Open {
     return this.inTurn(async (here) => {
       if (!here()) return;
       const [start, end] = to();
-      // The part that is wanted most is the one that was not there.
+      // The missing part is the most important one.
       const before = start < this.first ? Math.min(end, start + windowSize) : end;
       const part = await get<Part>(`/app/chats/${this.id}/messages?before=${before}&limit=${Math.min(end - start, windowSize)}`);
       if (here()) this.put(part);
     });
   }
 
-  /** Sends a message; without a chat it begins one. */
+  /** Sends a message. Without an open chat it creates one. */
   send(content: string, attachments: Attachment[], model: string): Promise<void> {
     const id = this.id;
     return this.ask(async (here) => {
@@ -221,20 +224,20 @@ class Open {
           return true;
         });
       } catch (err) {
-        await chats.drop(made.id).catch(() => undefined); // it stays, and is empty
+        await chats.drop(made.id).catch(() => undefined); // the chat stays, although it is empty
         throw err;
       }
     });
   }
 
-  /** The message that the next one comes after. */
+  /** The message that the next one follows. */
   private async newest(id: number, here: Here): Promise<number> {
     if (here() && (this.fault || this.end < this.total)) await this.reread(here, '');
     const messages = here() ? this.messages : (await get<Part>(`/app/chats/${id}/messages?limit=1`)).messages;
     return messages.at(-1)?.id ?? 0;
   }
 
-  /** Asks for an answer; until that has begun, no other is asked for in the chat. */
+  /** Requests an answer. Until it has started, no other can be requested in the chat. */
   private async ask(work: (here: Here) => Promise<void>) {
     const id = this.id;
     this.asking.push(id);
@@ -295,14 +298,14 @@ class Open {
     });
   }
 
-  /** Asks how much of the context the chat takes. */
+  /** Requests how much of the context the chat uses. */
   private async measure() {
     const [turn, asked] = [this.turn, ++this.measured];
     const usage = await get<Usage>(`/app/chats/${this.id}/usage`).catch(() => undefined);
     if (turn === this.turn && asked === this.measured) this.measuredUsage = usage;
   }
 
-  /** Follows an answer while it is written. */
+  /** Follows an answer while it is generated. */
   private follow(id: number) {
     if (this.followed.has(id)) return;
     const f: Followed = { control: new AbortController() };
@@ -312,7 +315,7 @@ class Open {
 
   private unfollow(id: number, f: Followed) {
     f.control.abort();
-    if (this.followed.get(id) !== f) return; // it is followed anew
+    if (this.followed.get(id) !== f) return; // the answer is already followed again
     this.followed.delete(id);
     delete this.waiting[id];
     delete this.figures[id];
@@ -328,14 +331,15 @@ class Open {
           if (this.take(id, f, event.name, JSON.parse(event.data))) return;
         }
       } catch (err) {
-        if (err instanceof ApiError && err.status === 404) return; // it was deleted
-        // else the connection broke; the answer continues without us
+        if (err instanceof ApiError && err.status === 404) return; // the message was deleted
+        // otherwise the connection broke, and the answer continues without this
+        // page
       }
       if (!signal.aborted) await new Promise((done) => setTimeout(done, 250 * (tries + 1)));
     }
   }
 
-  /** Takes one event; true at the end. The message may be outside of the window. */
+  /** Handles one event and returns true at the end. The message may be outside of the window. */
   private take(id: number, f: Followed, name: string, data: Piece): boolean {
     const at = this.messages.findIndex((m) => m.id === id);
     const message = this.messages[at];

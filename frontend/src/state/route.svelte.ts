@@ -1,4 +1,5 @@
-// Where the page is, kept behind the # of its address so that a reload stays there.
+// The page's location, stored after the # of its address so that it survives a
+// reload.
 
 export type Route =
   | { view: 'chat'; chat: number; message?: number }
@@ -31,7 +32,7 @@ export function address(to: Route): string {
   }
 }
 
-/** Where the page is; again counts how often it was asked to go to where it was. */
+/** The page's location. again counts requests to go to the current location. */
 export const route = $state<{ now: Route; again: number }>({ now: parse(location.hash), again: 0 });
 
 addEventListener('hashchange', () => {

@@ -24,7 +24,7 @@ class Settings {
     return this.take(get<Listed>('/app/settings'));
   }
 
-  /** Writes changes to the file; null takes a setting out, so that its default holds. */
+  /** Saves changes to the file. null removes a setting, so that its default applies. */
   save(changes: Record<string, Value>): Promise<void> {
     const listed = post<Listed>('/app/settings', { changes }).catch((err) => {
       throw err instanceof Error ? Object.assign(err, { message: inWords(err.message) }) : err;
@@ -32,7 +32,7 @@ class Settings {
     return this.take(listed);
   }
 
-  /** Takes an answer, unless that to a later question has come or is on its way. */
+  /** Uses a response, unless there was a later request. */
   private async take(answer: Promise<Listed>) {
     const turn = ++this.asked;
     const listed = await answer;
@@ -44,7 +44,7 @@ class Settings {
 
 export const settings = new Settings();
 
-/** What was typed into the field of a setting, as a value; nothing stands for the default. */
+/** Converts typed text to a setting's value. Empty text means the default. */
 export function typed({ kind }: Field, text: string): Value {
   const trimmed = text.trim();
   if (kind === 'list') {
@@ -55,12 +55,12 @@ export function typed({ kind }: Field, text: string): Value {
   return (kind === 'int' || kind === 'float') && Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
 }
 
-/** What the server says of settings, in the words of this page. */
+/** Replaces setting names in the server's text by this page's labels. */
 export function inWords(text: string): string {
   return text.replace(/^(?:engine|sampling|server|library|app)\.[a-z_]+/gm, (name) => label(name)).replace(': bad value:', ':');
 }
 
-/** The words for a setting, out of its key. */
+/** Makes a label from a setting's key. */
 export function label(name: string): string {
   const known: Record<string, string> = {
     'engine.ctx_size': 'Context length',

@@ -1,5 +1,5 @@
-// What happened: successes are shown for a few seconds, failures stay where they
-// happened until they are dismissed, tried again or left behind.
+// Results of actions. Successes are shown for a few seconds. Errors stay at their
+// place until they are dismissed, retried or left behind.
 import { explain } from '../lib/api';
 
 export interface Toast {
@@ -25,13 +25,16 @@ export function say(text: string, action?: Toast['action']) {
 /** How long an action can be undone. */
 export const undoTime = 6000;
 
-/** The failures that are shown, by place; '' is the top of the page. */
+/** The errors that are shown, by place; '' is the top of the page. */
 export const troubles = $state<{ at: Record<string, string> }>({ at: {} });
 
-/** The places that are on the screen, each with how many parts show it. */
+/** The places on the screen, each with the number of components that show it. */
 const places: Record<string, number> = {};
 
-/** Counts a part of the page as showing what fails at a place, until the result is called. */
+/**
+ * Registers a component that shows the errors of a place, until the returned function is
+ * called.
+ */
 export function showing(at: string): () => void {
   places[at] = (places[at] ?? 0) + 1;
   return () => void (places[at]! -= 1);
@@ -48,7 +51,7 @@ export function clear(at = '') {
 
 addEventListener('hashchange', () => (troubles.at = {}));
 
-/** Runs an action of a person and says at its place what went wrong. It returns whether nothing did. */
+/** Runs a user's action and shows an error at its place. Returns whether it succeeded. */
 export async function attempt(action: () => Promise<unknown>, at = ''): Promise<boolean> {
   clear(at);
   try {
