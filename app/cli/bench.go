@@ -18,13 +18,13 @@ import (
 type benchCmd struct {
 	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
 	config.Engine
-	Prompt    ids    `short:"p" default:"512" placeholder:"512" help:"Prompt lengths; 0 leaves the prompt test out."`
-	Gen       ids    `short:"n" name:"n-gen" default:"128" placeholder:"128" help:"Generated tokens; 0 leaves that test out."`
+	Prompt    ids    `short:"p" default:"512" placeholder:"512" help:"Prompt lengths in tokens; 0 skips the prompt test."`
+	Gen       ids    `short:"n" name:"n-gen" default:"128" placeholder:"128" help:"Tokens to generate; 0 skips the test."`
 	Depth     ids    `short:"d" name:"n-depth" default:"0" placeholder:"0,8192" help:"Tokens already in the context."`
-	Sequences ids    `name:"sequences" default:"1" placeholder:"1,8" help:"Sequences that read or generate at once."`
+	Sequences ids    `name:"sequences" default:"1" placeholder:"1,8" help:"Number of parallel sequences."`
 	Synthetic bool   `name:"synthetic" help:"Fill long contexts with copies of the first 512 tokens' cells instead of reading them."`
-	Repeat    int    `short:"r" name:"repetitions" default:"5" help:"Timed runs of each test, after one that is not timed."`
-	Roofline  bool   `name:"roofline" help:"Measure the machine, and each weight type's kernels as a share of it; takes no model."`
+	Repeat    int    `short:"r" name:"repetitions" default:"5" help:"Timed runs per test, after a warm-up run."`
+	Roofline  bool   `name:"roofline" help:"Measure the machine's limits and how close the kernels of each weight type come to them. Takes no model."`
 	Format    string `short:"o" name:"output" enum:"md,json,csv" default:"md" help:"Output: md, json or csv."`
 	JSON      bool   `name:"json" help:"Same as --output json."`
 }

@@ -24,13 +24,13 @@ import (
 type benchServeCmd struct {
 	modelArg
 	config.Engine
-	Clients  int  `default:"8" placeholder:"N" help:"Clients at the same time."`
+	Clients  int  `default:"8" placeholder:"N" help:"Number of concurrent clients."`
 	Requests int  `default:"4" placeholder:"N" help:"Requests of each client; every fourth has a long prompt."`
 	Gen      int  `name:"n-gen" default:"64" placeholder:"N" help:"Tokens of each answer."`
 	Short    int  `name:"short-prompt" default:"32" placeholder:"N" help:"Tokens of a short prompt."`
 	Long     int  `name:"long-prompt" default:"512" placeholder:"N" help:"Tokens of a long prompt."`
 	Beside   int  `name:"beside" default:"4000" placeholder:"N" help:"Tokens of the prompt that is read beside a running answer; 0 leaves that test out."`
-	JSON     bool `name:"json" default:"true" negatable:"" help:"The figures are JSON in any case."`
+	JSON     bool `name:"json" default:"true" negatable:"" help:"Output is always JSON."`
 }
 
 // loadFigures are the results of bench-serve. Times are in milliseconds.

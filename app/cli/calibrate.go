@@ -17,9 +17,9 @@ func (r *run) calibrations() string { return filepath.Join(r.home.Data, "calibra
 
 type kvCalibrateCmd struct {
 	modelArg
-	Threads int    `short:"t" placeholder:"N" help:"Processor threads. 0: the physical cores."`
+	Threads int    `short:"t" placeholder:"N" help:"CPU threads. 0: one for each physical core."`
 	File    string `short:"f" placeholder:"FILE" type:"existingfile" help:"Text to measure on. Default: a built-in one."`
-	Fast    bool   `help:"Skip the sensitivity of the caches, which --kv-auto needs. Results of an earlier full run are kept."`
+	Fast    bool   `help:"Skip measuring the sensitivity of the caches, which --kv-auto needs. Results of an earlier full run are kept."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 }
 
@@ -54,7 +54,7 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 			return err
 		}
 		if o.Tokens = words.EncodeText(string(text), true, false); len(o.Tokens) < minCalibration {
-			return fmt.Errorf("%s has %d tokens, %d are needed", c.File, len(o.Tokens), minCalibration)
+			return fmt.Errorf("%s has %d tokens, but %d are needed", c.File, len(o.Tokens), minCalibration)
 		}
 	}
 	if err := measure.CanSave(r.calibrations()); err != nil {
@@ -108,7 +108,7 @@ func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) erro
 		_, err := fmt.Fprintf(r.out, "\nDivergence from f16, in nats, with that cache alone at %g bits.\n", least)
 		errs = append(errs, err)
 	}
-	_, err := fmt.Fprintf(r.out, "measured on %d tokens, kept in %s\n", c.Tokens, file)
+	_, err := fmt.Fprintf(r.out, "measured on %d tokens, saved in %s\n", c.Tokens, file)
 	return errors.Join(append(errs, err)...)
 }
 

@@ -22,16 +22,16 @@ type chatCmd struct {
 	modelArg
 	loadFlags
 	config.Sampling
-	Prompt *string  `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
-	File   string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says. With -p: that, and then the file."`
+	Prompt *string  `short:"p" placeholder:"TEXT" help:"Send this one message and print only the answer."`
+	File   string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Send the content of this file as the message. With -p, it follows that text."`
 	Image  []string `placeholder:"FILE" sep:"none" help:"Picture that the first question is about; the model needs a projector. May be given several times."`
 	System string   `placeholder:"TEXT" help:"System prompt."`
 	Stats  bool     `help:"Print speed and token counts after each answer."`
 
 	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables of the chat template."`
-	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Most tokens of thinking; the end of thinking is inserted there and the answer follows. -1: no limit; 0: none."`
-	ReasoningMessage   string `name:"reasoning-budget-message" placeholder:"TEXT" default:"" help:"Text inserted before the end of thinking where --reasoning-budget ends it."`
-	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether a model that can think first does: auto, on or off. auto: as its template says."`
+	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Maximum reasoning tokens; then reasoning is ended and the answer follows. -1: no limit; 0: no reasoning."`
+	ReasoningMessage   string `name:"reasoning-budget-message" placeholder:"TEXT" default:"" help:"Text inserted when --reasoning-budget ends the reasoning."`
+	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether reasoning models think before they answer: auto, on or off. auto: as the template says."`
 }
 
 // message is one message. Content is a string, or a list of parts with pictures.
@@ -138,7 +138,7 @@ var mistyped = regexp.MustCompile(`^/[a-z]+$`)
 
 // talk reads the user's messages from standard input until the input ends.
 func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string) error {
-	fmt.Fprintf(r.err, "%s, %d tokens of context. Ctrl-C stops an answer, Ctrl-D or /bye ends, /? lists the commands.\n", e.Config().Name, e.Context())
+	fmt.Fprintf(r.err, "%s, %d tokens of context. Ctrl-C stops an answer, Ctrl-D or /bye exits, /? lists the commands.\n", e.Config().Name, e.Context())
 	alive, done := signal.NotifyContext(context.WithoutCancel(r.ctx), syscall.SIGTERM)
 	defer done()
 	in, system, warned := r.lines(), len(talk), false
@@ -150,7 +150,7 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string
 		case alive.Err() != nil, errors.Is(err, errInterrupted) && warned, errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errInterrupted):
-			fmt.Fprintln(r.err, "Ctrl-C again ends, as Ctrl-D or /bye does.")
+			fmt.Fprintln(r.err, "Press Ctrl-C again, Ctrl-D or /bye to exit.")
 			warned = true
 			continue
 		case err != nil:
@@ -165,7 +165,7 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string
 			return nil
 		case "/clear":
 			talk = talk[:system]
-			fmt.Fprintln(r.err, "A new conversation.")
+			fmt.Fprintln(r.err, "New conversation.")
 			continue
 		case "/?", "/help":
 			fmt.Fprint(r.err, talkHelp)
@@ -194,7 +194,7 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string
 		if err != nil && !stopped {
 			var long *engine.TooLong
 			if errors.As(err, &long) {
-				fmt.Fprintln(r.err, "The conversation no longer fits the context; /clear begins anew, -c sets a longer one.")
+				fmt.Fprintln(r.err, "The conversation no longer fits the context. /clear starts a new one, -c sets a longer context.")
 				talk = talk[:len(talk)-1]
 				continue
 			}
@@ -269,12 +269,12 @@ func trailing(text string) int { return len(text) - len(strings.TrimRight(text, 
 func (c *chatCmd) remark(r *run, res *engine.Result, length int) {
 	switch {
 	case res.Full:
-		fmt.Fprintln(r.err, "The context is full, so the answer ends here; -c sets a longer one.")
+		fmt.Fprintln(r.err, "The answer ended because the context is full. -c sets a longer one.")
 	case length == 0 && res.Finish == engine.FinishStop:
-		fmt.Fprintln(r.err, "The model ended its answer before the first word.")
+		fmt.Fprintln(r.err, "The model returned an empty answer.")
 	}
 	if c.Stats {
-		fmt.Fprintf(r.err, "%d tokens read (%d reused) in %v, %d written in %v\n", res.Prompt, res.Cached, res.Prefill.Round(1e6), res.Completion, res.Decode.Round(1e6))
+		fmt.Fprintf(r.err, "%d prompt tokens (%d reused) in %v, %d generated in %v\n", res.Prompt, res.Cached, res.Prefill.Round(1e6), res.Completion, res.Decode.Round(1e6))
 	}
 }
 

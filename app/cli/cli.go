@@ -34,26 +34,26 @@ import (
 type root struct {
 	config.App
 
-	Chat       chatCmd       `cmd:"" aliases:"run" help:"Talk to a model, or ask it one thing."`
+	Chat       chatCmd       `cmd:"" aliases:"run" help:"Chat with a model, or send it one message."`
 	Template   templateCmd   `cmd:"" help:"Render messages on standard input with a chat template."`
 	Pull       pullCmd       `cmd:"" help:"Download a model into the library."`
 	List       listCmd       `cmd:"" aliases:"ls" help:"List the library."`
-	Show       showCmd       `cmd:"" help:"Show what a model is: metadata, template, licence, cache plan."`
+	Show       showCmd       `cmd:"" help:"Show a model's metadata, template, licence and cache plan."`
 	Rm         rmCmd         `cmd:"" help:"Remove a model from the library."`
 	Tokenize   tokenizeCmd   `cmd:"" help:"Turn text on standard input into token ids."`
 	Detokenize detokenizeCmd `cmd:"" help:"Turn token ids into text."`
-	Generate   generateCmd   `cmd:"" help:"Continue given tokens."`
-	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
-	Vision     visionCmd     `cmd:"" help:"Write what a projector makes of pictures as raw float32."`
+	Generate   generateCmd   `cmd:"" help:"Continue a list of tokens."`
+	Logits     logitsCmd     `cmd:"" help:"Write the logits after a list of tokens as raw float32."`
+	Vision     visionCmd     `cmd:"" help:"Write the rows that a projector computes from pictures, as raw float32."`
 	Embed      embedCmd      `cmd:"" help:"Turn text on standard input, or tokens, into a vector; with a reranker into a score."`
 	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
 	BenchServe benchServeCmd `cmd:"" name:"bench-serve" help:"Drive the API with several clients and print throughput and latencies as JSON."`
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
-	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: what there are, what a context takes with them, calibration."`
-	Cache      cacheCmd      `cmd:"" help:"List or delete stored prompts, which models need not read again."`
-	Device     deviceCmd     `cmd:"" help:"List what can compute here, and check that it does so right."`
+	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, memory plan, calibration."`
+	Cache      cacheCmd      `cmd:"" help:"List or delete stored prompts, which need not be computed again."`
+	Device     deviceCmd     `cmd:"" help:"List the devices of this machine and check that they compute correctly."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }
 
@@ -149,9 +149,9 @@ func (r *run) description() string {
 	if r.window != nil {
 		text += " Without a command it opens the window."
 	}
-	return text + "\n\nSettings come from flags, then from variables such as GODWIT_CTX_SIZE, then from " +
-		filepath.Join(r.home.Config, "config.toml") + ". Models, chats and what was measured are in " +
-		r.home.Data + ". GODWIT_HOME=FOLDER keeps all of it in that folder."
+	return text + "\n\nSettings come from flags, then from environment variables such as GODWIT_CTX_SIZE, then from " +
+		filepath.Join(r.home.Config, "config.toml") + ". Models, chats and measurements are in " +
+		r.home.Data + ". GODWIT_HOME=FOLDER moves all of them to that folder."
 }
 
 // exit carries an exit code from kong out of the parser, for example after help.

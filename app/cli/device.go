@@ -16,10 +16,10 @@ import (
 )
 
 type deviceCmd struct {
-	Check   bool   `help:"Compare everything that the devices compute with exact arithmetic, and keep what was found: --backend auto uses a GPU that passes. It takes up to some minutes, once for each version of Godwit and of the driver."`
+	Check   bool   `help:"Check everything that the devices compute against exact arithmetic and save the result. --backend auto uses a GPU that passes. A check takes up to a few minutes, once per version of Godwit and of the driver."`
 	Backend string `placeholder:"NAME" help:"Only this backend, metal, cuda or hip; emu runs the kernels on the processor."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
-	Apart   bool   `hidden:"" help:"Print what the check of --backend found, good or bad, for the process that asked; nothing is kept."`
+	Apart   bool   `hidden:"" help:"Print the result of checking --backend, good or bad, for the calling process, and save nothing."`
 }
 
 // Run lists the devices, or checks them.
@@ -47,7 +47,7 @@ func (c *deviceCmd) Run(r *run) error {
 	if c.JSON {
 		return r.json(shown)
 	}
-	t := newTable("BACKEND", "DEVICE", "MEMORY", "WHAT IS KNOWN")
+	t := newTable("BACKEND", "DEVICE", "MEMORY", "STATUS")
 	for _, f := range shown {
 		state := knownOf(&f)
 		if len(f.Devices) == 0 {
@@ -59,7 +59,7 @@ func (c *deviceCmd) Run(r *run) error {
 				memory = size(d.Memory)
 			}
 			if i > 0 {
-				state = "not used: Godwit computes on the first"
+				state = "not used: Godwit uses only the first"
 			}
 			t.add(f.Backend, d.Device+", "+d.Detail, memory, state)
 		}
@@ -79,9 +79,9 @@ func knownOf(f *device.Found) string {
 	case f.Verdict == nil:
 		return "not checked yet: godwit device --check"
 	case f.Verdict.Passed():
-		return fmt.Sprintf("checked %s, %v: auto takes it", f.Verdict.When.Format(time.DateOnly), f.Verdict)
+		return fmt.Sprintf("checked %s, %v: used by auto", f.Verdict.When.Format(time.DateOnly), f.Verdict)
 	}
-	return fmt.Sprintf("checked %s, auto leaves it alone: %v", f.Verdict.When.Format(time.DateOnly), f.Verdict)
+	return fmt.Sprintf("checked %s, not used by auto: %v", f.Verdict.When.Format(time.DateOnly), f.Verdict)
 }
 
 // errWrong is returned if a check found wrong results.
@@ -102,7 +102,7 @@ func (c *deviceCmd) check(r *run) error {
 			}
 		}
 		if len(names) == 0 {
-			return errors.New("there is no GPU to check: godwit device lists what was looked for")
+			return errors.New("there is no GPU to check; godwit device lists the backends")
 		}
 	}
 	all := []device.Verdict{}
@@ -112,7 +112,7 @@ func (c *deviceCmd) check(r *run) error {
 		v, err := r.check(name)
 		if v.Backend != "" && r.ctx.Err() == nil {
 			if err := r.deviceRecord().Keep(v); err != nil {
-				unkept = errors.Join(unkept, fmt.Errorf("the verdict on %s could not be kept: %w", name, err))
+				unkept = errors.Join(unkept, fmt.Errorf("the result for %s could not be saved: %w", name, err))
 			}
 		}
 		if err != nil {
@@ -185,7 +185,7 @@ func (r *run) checkApart(ctx context.Context, name string) (device.Verdict, erro
 	if err != nil {
 		return device.Verdict{}, err
 	}
-	r.log.Info("looking for a GPU, which is checked before its first use", "backend", name)
+	r.log.Info("looking for a GPU; it is checked before its first use", "backend", name)
 	c := exec.Command(path, "device", "--apart", "--backend", name)
 	c.Args[0] = os.Args[0]
 	if terminal(r.err) {

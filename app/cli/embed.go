@@ -17,7 +17,7 @@ type embedCmd struct {
 
 // Help returns the last paragraph of the command's help.
 func (c *embedCmd) Help() string {
-	return "The text is read from standard input. A reranker takes the query on the first line and the document behind it. " +
+	return "The text is read from standard input. A reranker takes the query on the first line and the document after it. " +
 		"The vector is a JSON list of numbers, pooled as the model does it and not normalised; the score is one number."
 }
 

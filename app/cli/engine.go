@@ -56,10 +56,10 @@ func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 		return o, err
 	}
 	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
-		r.log.Warn("every layer runs on the CPU: --backend names no GPU", "layer", *n)
+		r.log.Warn("every layer runs on the CPU, because --backend does not name a GPU", "layer", *n)
 	}
 	if c.KVAuto > 0 && (c.CacheTypeK != "" || c.CacheTypeV != "" || c.KVPreset != "off") {
-		r.log.Warn("--kv-auto chooses the cache types; -ctk, -ctv and --kv-preset have no effect beside it")
+		r.log.Warn("--kv-auto chooses the cache types; -ctk, -ctv and --kv-preset have no effect")
 	}
 	return o, nil
 }

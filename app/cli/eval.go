@@ -16,17 +16,17 @@ import (
 )
 
 type evalCmd struct {
-	All        evalAllCmd        `cmd:"" help:"Everything below for a list of pairs: a table, and a report as JSON, CSV and a page."`
-	Perplexity evalPerplexityCmd `cmd:"" help:"How well the model predicts a text, as llama-perplexity measures it."`
-	KLD        evalKLDCmd        `cmd:"" name:"kld" help:"How far a cache type moves the model's predictions from f16's."`
-	Agree      evalAgreeCmd      `cmd:"" help:"How often decoding chooses the token that f16 chooses."`
-	Copy       evalCopyCmd       `cmd:"" help:"How often a text from far back is given back exactly."`
-	Needle     evalNeedleCmd     `cmd:"" help:"How often a fact is found in a long text, by length and depth."`
-	Arith      evalArithCmd      `cmd:"" help:"How often sums come out right, and the same each time."`
-	Turns      evalTurnsCmd      `cmd:"" help:"How a chat of ten turns goes: like f16's, and without loops."`
-	Speed      evalSpeedCmd      `cmd:"" help:"Reading and generating by depth, and bytes in use against the plan."`
+	All        evalAllCmd        `cmd:"" help:"Run all measurements below for a list of pairs. Writes a table and a report as JSON, CSV and HTML."`
+	Perplexity evalPerplexityCmd `cmd:"" help:"Measure perplexity on a text, as llama-perplexity does."`
+	KLD        evalKLDCmd        `cmd:"" name:"kld" help:"Measure the divergence of the predictions from f16's."`
+	Agree      evalAgreeCmd      `cmd:"" help:"Measure how often decoding picks the same token as f16."`
+	Copy       evalCopyCmd       `cmd:"" help:"Measure how often a distant text is copied exactly."`
+	Needle     evalNeedleCmd     `cmd:"" help:"Measure how often a fact in a long text is found, by length and depth."`
+	Arith      evalArithCmd      `cmd:"" help:"Measure how often sums are right, and the same each time."`
+	Turns      evalTurnsCmd      `cmd:"" help:"Measure whether a chat of ten turns stays like f16's and free of loops."`
+	Speed      evalSpeedCmd      `cmd:"" help:"Measure prompt and generation speed by depth, and the memory in use compared with the plan."`
 	Table      evalTableCmd      `cmd:"" hidden:"" help:"The table of docs/quality.md for one model, as Markdown."`
-	Recommend  evalRecommendCmd  `cmd:"" help:"The smallest pair of cache types that keeps the answers."`
+	Recommend  evalRecommendCmd  `cmd:"" help:"Find the smallest pair of cache types that keeps the answers."`
 }
 
 // evalFlags are shared by the measurements over a text.
@@ -36,7 +36,7 @@ type evalFlags struct {
 	File  string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Text to measure on. Default: the corpus in this program."`
 	Text  string   `default:"all" placeholder:"NAME" help:"Part of that corpus: all, prose, dialogue, code, table, korean, chinese or arabic."`
 	JSON  bool     `name:"json" help:"Machine-readable output."`
-	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16; instead of every pair of -ctk and -ctv."`
+	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16. Replaces -ctk and -ctv."`
 }
 
 // pairs returns the pairs of types in the flags, or nothing if no flag names a
@@ -168,7 +168,7 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 
 // windowFlags decide how the text is divided into chunks.
 type windowFlags struct {
-	Every int `default:"1" placeholder:"N" help:"Count one prediction of N in the second half of each chunk: fewer figures from a long window."`
+	Every int `default:"1" placeholder:"N" help:"Use only every Nth prediction in the second half of each chunk, to save work on a long window."`
 }
 
 // check rejects sizes that cannot be measured and sets the default window.
@@ -255,8 +255,8 @@ type evalKLDCmd struct {
 	evalFlags
 	windowFlags
 	Chunks   int    `default:"8" help:"Chunks to measure, 0: all."`
-	Base     string `type:"existingfile" placeholder:"FILE" help:"Compare with a run that --save-base stored, instead of one made now."`
-	SaveBase string `type:"path" placeholder:"FILE" help:"Store the run at f16 for later comparisons and measure no more than its perplexity: two bytes for each token of the vocabulary and counted position."`
+	Base     string `type:"existingfile" placeholder:"FILE" help:"Compare with a run stored by --save-base instead of a new one."`
+	SaveBase string `type:"path" placeholder:"FILE" help:"Store the f16 run for later comparisons and measure only its perplexity. Takes two bytes per vocabulary token and measured position."`
 }
 
 // Run compares every pair of types with f16.

@@ -12,8 +12,8 @@ import (
 // sampleFlags are the sampling flags. Without any, sampling is greedy.
 type sampleFlags struct {
 	Temp   float64 `name:"temp" placeholder:"T" default:"0" help:"Randomness. 0: always the likeliest token."`
-	TopK   int     `name:"top-k" placeholder:"N" default:"0" help:"Choose among the N likeliest tokens. 0: among all."`
-	TopP   float64 `name:"top-p" placeholder:"P" default:"1" help:"Choose among the likeliest tokens that together have probability P."`
+	TopK   int     `name:"top-k" placeholder:"N" default:"0" help:"Sample from the N likeliest tokens. 0: from all."`
+	TopP   float64 `name:"top-p" placeholder:"P" default:"1" help:"Sample from the likeliest tokens with a total probability of P."`
 	MinP   float64 `name:"min-p" placeholder:"P" default:"0" help:"Drop tokens less likely than P times the likeliest."`
 	Repeat float64 `name:"repeat-penalty" placeholder:"X" default:"1" help:"Divide the logits of recent tokens. 1: off."`
 	Seed   int64   `name:"seed" short:"s" placeholder:"N" default:"-1" help:"The same seed gives the same answer. -1: another each time."`
@@ -49,7 +49,7 @@ type generateCmd struct {
 	sampleFlags
 	Tokens    ids  `required:"" placeholder:"1,2,3" help:"Token ids to continue, fed as they are."`
 	Predict   int  `short:"n" name:"predict" default:"32" help:"Tokens to generate."`
-	IgnoreEOS bool `name:"ignore-eos" help:"Go on behind the end of the text."`
+	IgnoreEOS bool `name:"ignore-eos" help:"Continue after end-of-generation tokens."`
 	JSON      bool `name:"json" help:"Write {tokens, text, finish_reason}."`
 }
 

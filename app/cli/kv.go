@@ -17,8 +17,8 @@ import (
 
 type kvCmd struct {
 	Types     kvTypesCmd     `cmd:"" help:"List the cache types."`
-	Plan      kvPlanCmd      `cmd:"" help:"Show what a context would take, layer by layer, without loading the model."`
-	Calibrate kvCalibrateCmd `cmd:"" help:"Measure how a model's keys lie in their channels and how much each cache matters, and keep it."`
+	Plan      kvPlanCmd      `cmd:"" help:"Show the cache memory of a context layer by layer, without loading the model."`
+	Calibrate kvCalibrateCmd `cmd:"" help:"Measure the channels of a model's keys and the sensitivity of each cache, and save the calibration."`
 	Encode    kvEncodeCmd    `cmd:"" help:"Pack float32 rows on standard input."`
 	Decode    kvDecodeCmd    `cmd:"" help:"Restore packed rows on standard input as float32."`
 }
@@ -52,7 +52,7 @@ func (c *kvTypesCmd) Run(r *run) error {
 	if c.JSON {
 		return r.json(rows)
 	}
-	t := newTable("TYPE", "GROUP", "BITS", "x F16", "WHAT IT IS")
+	t := newTable("TYPE", "GROUP", "BITS", "x F16", "DESCRIPTION")
 	for _, row := range rows {
 		t.add(row.Name, row.Group, strconv.FormatFloat(row.Bits, 'f', -1, 64), fmt.Sprintf("%.2f", row.Ratio), row.Note)
 	}
@@ -194,7 +194,7 @@ func (r *run) printSensitivity(p *kv.Plan) error {
 	least, _ := kv.AutoRange()
 	fmt.Fprintln(r.out)
 	err := t.write(r.out)
-	fmt.Fprintf(r.out, "divergence from f16, in nats, with that cache alone at %g bits: what --kv-auto goes by\n", least)
+	fmt.Fprintf(r.out, "divergence from f16, in nats, with that cache alone at %g bits: used by --kv-auto\n", least)
 	return err
 }
 
@@ -221,11 +221,11 @@ func planSide(s kv.PlanSide) string {
 
 // formFlags are the flags for an encoding and its parameters.
 type formFlags struct {
-	Type      string  `required:"" placeholder:"T" help:"Form: the encoding itself, such as q8_0; no mapping and no policy."`
-	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Values of a head."`
+	Type      string  `required:"" placeholder:"T" help:"Encoding, such as q8_0, without mapping or policy."`
+	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Number of values in a head."`
 	Positions ids     `placeholder:"5,9" help:"Position of each row, for forms that store it. Default: the row's number."`
-	RopeBase  float32 `name:"rope-base" default:"1e6" help:"Base of the rotary embedding, for forms that need it."`
-	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration whose channels are levelled, as they are at position 0: a file that kv calibrate made."`
+	RopeBase  float32 `name:"rope-base" default:"1e6" help:"RoPE base, for forms that need it."`
+	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration file from kv calibrate with which channels are normalised, at position 0."`
 	Layer     int     `name:"layer" placeholder:"N" help:"Layer of --calib."`
 	KVHead    int     `name:"kv-head" placeholder:"N" help:"KV head of --calib."`
 
@@ -294,9 +294,9 @@ func (f *formFlags) rows(in io.Reader, n int, do func(row int, b []byte) error) 
 		case err != nil:
 			return err
 		case got > want:
-			return usage{fmt.Errorf("--positions has %d of them, the input more rows", want)}
+			return usage{fmt.Errorf("--positions has %d entries, but the input has more rows", want)}
 		case got < want:
-			return usage{fmt.Errorf("--positions has %d of them, the input %d rows", want, got)}
+			return usage{fmt.Errorf("--positions has %d entries, but the input has %d rows", want, got)}
 		}
 		in = bytes.NewReader(data)
 	}

@@ -20,8 +20,8 @@ import (
 // labFlags are the flags of measurements whose results are saved.
 type labFlags struct {
 	evalFlags
-	Quick bool `help:"Measure less: minutes on a small model, with wider errors."`
-	Fresh bool `help:"Measure again what an earlier run has finished."`
+	Quick bool `help:"Measure less: minutes on a small model, with larger errors."`
+	Fresh bool `help:"Repeat measurements that an earlier run has finished."`
 }
 
 // presetPairs returns the presets' pairs for a model, plus 8 bits for both sides.
@@ -216,8 +216,8 @@ func (r *run) printReport(rep *eval.Report) error {
 
 type evalCopyCmd struct {
 	labFlags
-	Distances ids `placeholder:"200,1000" help:"How many tokens back."`
-	Items     int `placeholder:"N" help:"Texts at each distance."`
+	Distances ids `placeholder:"200,1000" help:"Distance in tokens."`
+	Items     int `placeholder:"N" help:"Number of texts per distance."`
 }
 
 // Run measures exact copying.
@@ -233,9 +233,9 @@ func (c *evalCopyCmd) Run(r *run) error {
 type evalNeedleCmd struct {
 	labFlags
 	Lengths ids       `placeholder:"512,4096" help:"Lengths of the text in tokens."`
-	Depths  []float64 `placeholder:"0,0.5,1" help:"Where in the text, from 0 to 1."`
-	Shared  bool      `help:"Only with the facts of all depths in one text: reads a length once, not once for every depth too."`
-	Trials  int       `placeholder:"N" help:"Texts of each kind."`
+	Depths  []float64 `placeholder:"0,0.5,1" help:"Positions in the text, from 0 to 1."`
+	Shared  bool      `help:"Only test with the facts of all depths in one text, which processes each length once instead of once per depth."`
+	Trials  int       `placeholder:"N" help:"Number of texts of each kind."`
 }
 
 // Run measures retrieval.
@@ -261,7 +261,7 @@ func (c *evalNeedleCmd) Run(r *run) error {
 
 type evalArithCmd struct {
 	labFlags
-	Items  int `placeholder:"N" help:"Sums to ask."`
+	Items  int `placeholder:"N" help:"Number of sums."`
 	Behind ids `placeholder:"0,2000" help:"Tokens of text before the sums."`
 }
 
@@ -278,7 +278,7 @@ func (c *evalArithCmd) Run(r *run) error {
 type evalTurnsCmd struct {
 	labFlags
 	Turns int `placeholder:"N" help:"Turns of the chat, at most 10."`
-	Limit int `short:"n" placeholder:"N" help:"Most tokens of an answer."`
+	Limit int `short:"n" placeholder:"N" help:"Maximum tokens of an answer."`
 }
 
 // Run measures a chat.
@@ -339,7 +339,7 @@ func positive(n, otherwise int) int {
 
 type evalAllCmd struct {
 	labFlags
-	Out string `type:"path" placeholder:"FOLDER" help:"Where the report goes. Default: the results of the model in the data folder."`
+	Out string `type:"path" placeholder:"FOLDER" help:"Folder for the report. Default: the model's results in the data folder."`
 }
 
 // Run measures everything and writes the report.
@@ -367,7 +367,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	}
 	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)
 	if err != nil {
-		return fmt.Errorf("%w; what is finished is kept, and the same command continues from there", err)
+		return fmt.Errorf("%w; finished results are saved, and the same command continues", err)
 	}
 	rep := c.report(r, l, cells)
 	if err := writeReport(dir, rep); err != nil {

@@ -65,7 +65,7 @@ func (r *run) modelName(path string) string {
 
 type pullCmd struct {
 	config.Library
-	Name string `arg:"" placeholder:"NAME" help:"demo, gemma-demo, or owner/repo[:quantisation or file] of the hub."`
+	Name string `arg:"" placeholder:"NAME" help:"demo, gemma-demo, or owner/repo[:quantisation or file] on the hub."`
 	JSON bool   `name:"json" help:"Machine-readable output."`
 }
 
@@ -152,7 +152,7 @@ func (c *listCmd) Run(r *run) error {
 		return r.json(models)
 	}
 	if len(models) == 0 {
-		_, err := fmt.Fprintln(r.out, "The library is empty. 'godwit pull demo' fetches a small model.")
+		_, err := fmt.Fprintln(r.out, "The library is empty. 'godwit pull demo' downloads a small model.")
 		return err
 	}
 	t := newTable("NAME", "ARCH", "QUANT", "SIZE", "CONTEXT", "LICENCE")

@@ -35,7 +35,7 @@ func (r *run) prefixes(s *config.Server) *engine.Prefixes {
 	r.memory.Left = divide(store, o.Memory)
 	r.memory.Left(r.memory.Budget)
 	if store.OnDisk() {
-		r.log.Info("what models have read is kept on disk; --prefix-disk 0 turns it off", "folder", o.Dir, "bytes", o.Disk)
+		r.log.Info("processed prompts are stored on disk; --prefix-disk 0 turns this off", "folder", o.Dir, "bytes", o.Disk)
 	}
 	return store
 }
@@ -51,8 +51,8 @@ func nearest(dir string) string {
 }
 
 type cacheCmd struct {
-	List  cacheListCmd  `cmd:"" help:"List kept prompts: sizes and ages, never text."`
-	Clear cacheClearCmd `cmd:"" help:"Delete all kept prompts."`
+	List  cacheListCmd  `cmd:"" help:"List the sizes and ages of stored prompts, but never their text."`
+	Clear cacheClearCmd `cmd:"" help:"Delete all stored prompts."`
 }
 
 type cacheListCmd struct {
@@ -87,7 +87,7 @@ func (c *cacheListCmd) Run(r *run) error {
 		}{r.prefixFolder(), bytes, rows})
 	}
 	if len(rows) == 0 {
-		_, err := fmt.Fprintf(r.out, "nothing is kept in %s\n", r.prefixFolder())
+		_, err := fmt.Fprintf(r.out, "no prompts are stored in %s\n", r.prefixFolder())
 		return err
 	}
 	t := newTable("GROUP", "TOKENS", "PACKED", "POINTS", "IN POINTS", "LAST USED")

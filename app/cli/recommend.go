@@ -15,7 +15,7 @@ import (
 
 type evalRecommendCmd struct {
 	labFlags
-	Budget config.Size `placeholder:"SIZE" help:"Most memory for the cache, such as 4GiB."`
+	Budget config.Size `placeholder:"SIZE" help:"Maximum memory for the cache, such as 4GiB."`
 }
 
 // Run finds the smallest pair of types within the limits, prints why the others
@@ -43,7 +43,7 @@ func (c *evalRecommendCmd) recommend(ctx context.Context, r *run, l *labRun) (ev
 		ask.Context = l.Context
 	}
 	if c.KVAuto > 0 {
-		return eval.Recommendation{}, usage{errors.New("--kv-auto chooses the cache types: there is nothing to recommend beside it")}
+		return eval.Recommendation{}, usage{errors.New("--kv-auto chooses the cache types, so there is nothing to recommend")}
 	}
 	var err error
 	if ask.Pairs, err = c.pairs(); err != nil {

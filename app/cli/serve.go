@@ -13,7 +13,7 @@ import (
 )
 
 type serveCmd struct {
-	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'. Without one, models load when they are asked for."`
+	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'. Without one, models load on demand."`
 	config.Engine
 	config.Sampling
 	config.Server
@@ -63,7 +63,7 @@ func (c *serveCmd) Run(r *run) error {
 	}
 	fmt.Fprintf(r.out, "listening on %s\n", api.URL(l))
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
-		r.log.Warn("every address of this machine answers, to whoever has the API key", "listen", l.Addr())
+		r.log.Warn("listening on every address of this machine; clients need the API key", "listen", l.Addr())
 	}
 	if err := r.out.Flush(); err != nil {
 		return errors.Join(err, l.Close(), h.Close())

@@ -101,7 +101,7 @@ func (r *run) printModel(s *shown) error {
 	t.add("architecture", i.Arch)
 	t.add("weights", fmt.Sprintf("%s, %s, %.1f million parameters", i.Quant, size(s.Size), float64(i.Parameters)/1e6))
 	t.add("context", strconv.Itoa(i.Context))
-	t.add("layers", fmt.Sprintf("%d, %d wide, %d heads over %d of %d", i.Layers, i.Embedding, i.Heads, i.KVHeads, i.HeadDim))
+	t.add("layers", fmt.Sprintf("%d, hidden size %d, %d heads, %d KV heads of size %d", i.Layers, i.Embedding, i.Heads, i.KVHeads, i.HeadDim))
 	t.add("licence", cmp.Or(i.Licence, "not stated"))
 	if s.Hash != "" {
 		t.add("template", s.Hash)
@@ -109,9 +109,9 @@ func (r *run) printModel(s *shown) error {
 		t.add("template", "none: ChatML or the family's own is used")
 	}
 	if p := s.Pictures; p != nil {
-		text := fmt.Sprintf("projector %s for models %d wide, up to %d tokens a tile", p.Family, p.Width, p.Tokens)
+		text := fmt.Sprintf("projector %s for models of hidden size %d, up to %d tokens per tile", p.Family, p.Width, p.Tokens)
 		if p.Projector != "" {
-			text = fmt.Sprintf("read with %s (%s, up to %d tokens a tile)", filepath.Base(p.Projector), p.Family, p.Tokens)
+			text = fmt.Sprintf("read with %s (%s, up to %d tokens per tile)", filepath.Base(p.Projector), p.Family, p.Tokens)
 		}
 		t.add("pictures", text)
 	}

@@ -18,16 +18,16 @@ type evalTableCmd struct {
 	labFlags
 	windowFlags
 	Chunks int      `default:"8" help:"Chunks to measure."`
-	Tasks  string   `default:"kld,agree" placeholder:"TASK,…" help:"What is measured: kld, agree, needle, copy, arith."`
-	Some   []string `placeholder:"K/V,…" help:"Pairs to measure one token at a time as well. Default: all."`
+	Tasks  string   `default:"kld,agree" placeholder:"TASK,…" help:"Measurements to run: kld, agree, needle, copy, arith."`
+	Some   []string `placeholder:"K/V,…" help:"Pairs to also measure one token at a time. Default: all."`
 	Agree  int      `default:"1024" help:"Tokens fed one at a time."`
 	Behind int      `default:"0" help:"Tokens read before these."`
-	Items  int      `default:"12" help:"Texts to copy, and sums."`
-	Wide   bool     `help:"Columns of a long window: the whole cache, and the tasks; instead of the distribution and the peer."`
-	Rows   bool     `help:"No head: rows to follow others."`
-	Keep   bool     `help:"Leave f16's log-probabilities for the next call."`
-	Peer   string   `type:"existingfile" placeholder:"FILE" help:"Figures of another program: CSV with the columns model, kv_k, kv_v, note and ppl."`
-	PeerAs string   `placeholder:"NAME" help:"What that file calls the model."`
+	Items  int      `default:"12" help:"Number of texts to copy, and of sums."`
+	Wide   bool     `help:"Print the columns for a long window: the size of the whole cache and the task results, instead of the distribution and the other program's figures."`
+	Rows   bool     `help:"Print no table header."`
+	Keep   bool     `help:"Keep f16's log-probabilities for the next run."`
+	Peer   string   `type:"existingfile" placeholder:"FILE" help:"Results of another program, as CSV with the columns model, kv_k, kv_v, note and ppl."`
+	PeerAs string   `placeholder:"NAME" help:"The model's name in that file."`
 }
 
 // Run prints the rows of one model.

@@ -88,7 +88,7 @@ func readVariables(in io.Reader) (*jinja.Dict, error) {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, errors.New("standard input is empty; it wants messages, such as [{\"role\": \"user\", \"content\": \"Hello\"}]")
+		return nil, errors.New("standard input is empty; expected messages, such as [{\"role\": \"user\", \"content\": \"Hello\"}]")
 	}
 	v, err := jinja.DecodeJSON(b, true)
 	if err != nil {
@@ -102,7 +102,7 @@ func readVariables(in io.Reader) (*jinja.Dict, error) {
 		vars.Set("messages", v)
 		return vars, nil
 	}
-	return nil, errors.New("standard input: wants a list of messages or an object")
+	return nil, errors.New("standard input: expected a list of messages or an object")
 }
 
 // fromModel returns the model's template. The model's special tokens become

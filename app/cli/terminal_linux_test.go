@@ -120,7 +120,7 @@ func TestChatOnTerminal(t *testing.T) {
 	s.until("/cler is not a command")
 	s.until(prompt)
 	s.types("/clear\r")
-	s.until("A new conversation")
+	s.until("New conversation")
 	s.until(prompt)
 	s.types("/?\r")
 	s.until(prompt)

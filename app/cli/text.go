@@ -28,8 +28,8 @@ func (r *run) tokenizer(model string) (*tokenizer.Tokenizer, func(), error) {
 
 type tokenizeCmd struct {
 	modelArg
-	Special bool `help:"Take special tokens in the text for what they are."`
-	NoBOS   bool `name:"no-bos" help:"Add no special token at all."`
+	Special bool `help:"Parse special tokens in the text."`
+	NoBOS   bool `name:"no-bos" help:"Add no special tokens."`
 }
 
 // Run writes the token ids of standard input as one JSON array.
@@ -53,7 +53,7 @@ func (c *tokenizeCmd) Run(r *run) error {
 type detokenizeCmd struct {
 	modelArg
 	IDs     ids  `arg:"" name:"ids" placeholder:"1,2,3" help:"Token ids."`
-	Special bool `default:"true" negatable:"" help:"Write control tokens out. Default: on."`
+	Special bool `default:"true" negatable:"" help:"Print control tokens. Default: on."`
 }
 
 // Run writes the text of ids.

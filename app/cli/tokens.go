@@ -73,11 +73,11 @@ type logitsCmd struct {
 	modelArg
 	loadFlags
 	Tokens    ids      `placeholder:"1,2,3" help:"Token ids, fed as they are."`
-	Text      string   `placeholder:"TEXT" help:"Text in place of ids: special tokens in it are read as such, BOS is added if the model uses it, and each <__media__> stands for an --image. The cache is f32 unless a type is given."`
+	Text      string   `placeholder:"TEXT" help:"Text instead of ids. Special tokens in it are parsed, BOS is added if the model uses it, and each <__media__> stands for an --image. The cache is f32 unless a type is given."`
 	Image     []string `placeholder:"FILE" sep:"none" help:"Picture for a marker in --text, in order; needs --mmproj. May be given several times."`
-	Positions ids      `placeholder:"0,2" help:"Positions whose logits are wanted, in the order given. Default: the last."`
-	Step      bool     `help:"Feed the tokens through decode, one at a time."`
-	Hidden    bool     `help:"Write the rows behind the last norm instead of logits."`
+	Positions ids      `placeholder:"0,2" help:"Positions to print logits for, in this order. Default: the last."`
+	Step      bool     `help:"Decode the tokens one at a time."`
+	Hidden    bool     `help:"Write the hidden states after the last norm instead of logits."`
 	Encoder   ids      `name:"encoder-tokens" placeholder:"1,2,3" help:"Token ids for the encoder of an encoder-decoder model; --tokens are then the decoder's, start token included."`
 	JSON      bool     `name:"json" help:"Write a list of lists instead of raw little-endian float32."`
 }

@@ -16,8 +16,8 @@ type visionCmd struct {
 
 	Pixels    bool `help:"Write the preprocessed pixels, planes of red, green and blue, instead of the rows."`
 	JSON      bool `name:"json" help:"Print for each picture its tiles: shape, grid, tokens and positions."`
-	MinTokens int  `name:"image-min-tokens" placeholder:"N" default:"0" help:"Fewest tokens of a picture, for towers of dynamic size. 0: the family's own."`
-	MaxTokens int  `name:"image-max-tokens" placeholder:"N" default:"0" help:"Most tokens of a picture, for towers of dynamic size. 0: the family's own."`
+	MinTokens int  `name:"image-min-tokens" placeholder:"N" default:"0" help:"Minimum tokens per picture, for vision towers with dynamic size. 0: the model family's default."`
+	MaxTokens int  `name:"image-max-tokens" placeholder:"N" default:"0" help:"Maximum tokens per picture, for vision towers with dynamic size. 0: the model family's default."`
 	Threads   int  `short:"t" placeholder:"N" default:"0" help:"CPU threads. 0: one for each physical core."`
 }
 

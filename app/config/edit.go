@@ -152,7 +152,7 @@ func edit(data []byte, name, value string) ([]byte, error) {
 			inSection = p.name == section
 		}
 		if p.name == section && !p.header {
-			return nil, fmt.Errorf("%w: %s is written as { … }; write it as [%s] to have it changed", ErrValue, section, section)
+			return nil, fmt.Errorf("%w: %s is written as { … }; write it as [%s] so that it can be changed", ErrValue, section, section)
 		}
 		if p.name == name && !p.header {
 			if value == "" {

@@ -18,7 +18,7 @@ var (
 type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("model %.256q is not there; GET /v1/models lists the models, 'godwit pull' fetches more", e.Name)
+	return fmt.Sprintf("model %.256q not found; GET /v1/models lists the models, 'godwit pull' downloads more", e.Name)
 }
 
 // UnnamedError reports that a request names no model although the pool has several
@@ -27,7 +27,7 @@ type UnnamedError struct{ Names []string } // names of some models; the last may
 
 func (e *UnnamedError) Error() string {
 	if len(e.Names) == 0 {
-		return "the library is empty; 'godwit pull demo' fetches a small model"
+		return "the library is empty; 'godwit pull demo' downloads a small model"
 	}
 	return "this field is required; there are " + strings.Join(e.Names, ", ")
 }

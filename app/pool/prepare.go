@@ -111,9 +111,9 @@ func (p *preparer) run(ctx context.Context, q prepared, cancel context.CancelFun
 		end = Preparing{State: Stopped}
 	case err != nil:
 		end = Preparing{State: Unready, Reason: err}
-		p.log.Warn("keys not measured", "model", q.path, "err", err)
+		p.log.Warn("calibration stopped", "model", q.path, "err", err)
 	default:
-		p.log.Info("keys measured, for the next load", "model", q.path)
+		p.log.Info("calibration finished, used by the next load", "model", q.path)
 	}
 	p.mu.Lock()
 	p.next()
@@ -130,7 +130,7 @@ func (p *preparer) prepare(ctx context.Context, q prepared) error {
 	if err := p.quiet(ctx, p.rest, nil); err != nil {
 		return err
 	}
-	p.log.Info("measuring keys in the background, once for this model", "model", q.path)
+	p.log.Info("calibrating in the background, once for this model", "model", q.path)
 	return p.measure(ctx, q.path, q.options, func(share float64) error {
 		err := p.quiet(ctx, 0, func(waited time.Duration) {
 			if waited == 0 {
