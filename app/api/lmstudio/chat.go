@@ -16,8 +16,8 @@ const (
 	maxChatBytes = 16 << 20 // limit on all chats together
 )
 
-// Chats are the conversations of POST /api/v1/chat. The ones used longest ago are
-// forgotten first; nothing is written to disk.
+// Chats are the conversations of POST /api/v1/chat. The least recently used ones
+// are forgotten first. Nothing is written to disk.
 type Chats struct {
 	mu    sync.Mutex
 	list  []stored // the newest last
@@ -31,7 +31,7 @@ type stored struct {
 	bytes    int
 }
 
-// find returns the messages behind an answer.
+// find returns the messages up to and including an answer.
 func (c *Chats) find(id string) ([]json.RawMessage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	return q, nil
 }
 
-// input is the content of a message.
+// input returns the content of a message.
 func input(raw json.RawMessage) (json.RawMessage, error) {
 	text, list, err := wire.TextOrList(raw, "input")
 	if err != nil || list == nil {
@@ -181,7 +181,7 @@ func said(role, text string) json.RawMessage {
 	return o.Raw()
 }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *call) Head() wire.Head {
 	h := wire.Head{Model: c.Model, Stream: c.ChatRequest.Stream, ContextField: "context_length"}
 	if c.Context != nil {
@@ -190,7 +190,7 @@ func (c *call) Head() wire.Head {
 	return h
 }
 
-// Requests translates the request.
+// Requests translates the call.
 func (c *call) Requests(m *wire.Model) ([]engine.Request, error) { return c.chat.Requests(m) }
 
 // Chat is the answer of POST /api/v1/chat.
@@ -217,14 +217,14 @@ type ChatStats struct {
 	Load      *float64 `json:"model_load_time_seconds,omitempty"`
 }
 
-// answer collects an answer, and tells of it where out is set.
+// answer collects an answer. If out is set, it also sends events.
 type answer struct {
 	c    *call
 	body Chat
 	load float64
 	out  wire.Sender
-	open string // message, reasoning; empty: nothing
-	read bool   // the prompt has been read
+	open string // open block: message or reasoning; empty for none
+	read bool   // the whole prompt has been read
 	err  error
 }
 
@@ -232,7 +232,7 @@ func (c *call) answer(m *wire.Model) *answer {
 	return &answer{c: c, body: Chat{Instance: m.Name, Output: []Output{}}, load: m.Load.Seconds()}
 }
 
-// tell sends an event, whose name is its type.
+// tell sends an event. Its name is its type.
 func (a *answer) tell(kind string, more ...any) {
 	if a.out == nil || a.err != nil {
 		return
@@ -245,7 +245,7 @@ func (a *answer) tell(kind string, more ...any) {
 	a.err = a.out.Send(kind, o.Raw())
 }
 
-// piece takes a piece of text in.
+// piece adds a piece of text.
 func (a *answer) piece(kind, text string) {
 	if a.open != kind {
 		a.shut()
@@ -313,16 +313,16 @@ func (a *answer) end(r *engine.Result) {
 	a.c.chats.keep(a.body.Response, append(a.c.messages[:len(a.c.messages):len(a.c.messages)], o.Raw()))
 }
 
-// whole is an answer that is sent at once.
+// whole is an answer that is sent whole.
 type whole struct{ *answer }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c *call) Whole(m *wire.Model) wire.Whole { return whole{c.answer(m)} }
 
-// Add takes an event in.
+// Add processes an event.
 func (w whole) Add(_ int, ev *engine.Event) { w.add(ev) }
 
-// Body is the answer.
+// Body returns the answer.
 func (w whole) Body() any { return &w.body }
 
 // stream is an answer that is sent as named events.
@@ -331,10 +331,10 @@ type stream struct {
 	begun bool
 }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c *call) Stream(m *wire.Model) wire.Stream { return &stream{answer: c.answer(m)} }
 
-// Start sends nothing: the first event does.
+// Start sends nothing. The first event starts the stream.
 func (s *stream) Start(wire.Sender) error { return nil }
 
 // Add sends an event.
@@ -356,7 +356,7 @@ func (s *stream) End(out wire.Sender) error {
 	return s.err
 }
 
-// Fail sends an error, and what there is of the answer.
+// Fail sends an error, and the answer so far.
 func (s *stream) Fail(out wire.Sender, e *wire.Error) error {
 	s.out = out
 	s.shut()

@@ -6,7 +6,7 @@ import (
 	"godwit/engine"
 )
 
-// Stats are the times of an answer, in seconds, and why it ended.
+// Stats are an answer's times in seconds and the reason why it ended.
 type Stats struct {
 	Speed      float64 `json:"tokens_per_second"`
 	First      float64 `json:"time_to_first_token"`
@@ -22,13 +22,13 @@ type ModelInfo struct {
 	Context int    `json:"context_length"`
 }
 
-// Runtime is what ran the model.
+// Runtime describes the engine that ran the model.
 type Runtime struct {
 	Name    string   `json:"name"`
 	Formats []string `json:"supported_formats"`
 }
 
-// extra is what LM Studio adds to OpenAI's answers.
+// extra holds the fields that LM Studio adds to OpenAI's responses.
 type extra struct {
 	Stats   Stats     `json:"stats"`
 	Info    ModelInfo `json:"model_info"`
@@ -47,7 +47,7 @@ type TextCompletion struct {
 	extra
 }
 
-// stopReasons are the reasons of an end in LM Studio's words.
+// stopReason returns LM Studio's name for the reason why an answer ended.
 func stopReason(r *engine.Result) string {
 	switch {
 	case r.Full:
@@ -76,7 +76,7 @@ func contextOf(m *wire.Model) int {
 	return m.Engine.Context()
 }
 
-// see takes the end of an answer in.
+// see processes the end of an answer.
 func (x *extra) see(ev *engine.Event) {
 	if ev.Kind != engine.End {
 		return
@@ -88,7 +88,7 @@ func (x *extra) see(ev *engine.Event) {
 	}
 }
 
-// withStats is a call of OpenAI's dialect whose answer has LM Studio's stats.
+// withStats is a call of OpenAI's dialect whose response has LM Studio's stats.
 type withStats struct{ wire.Call }
 
 func parseChat(body []byte) (wire.Call, error) {
@@ -101,25 +101,25 @@ func parseCompletion(body []byte) (wire.Call, error) {
 	return withStats{c}, err
 }
 
-// statsWhole adds the stats to an answer that is sent at once.
+// statsWhole adds the stats to a response that is sent whole.
 type statsWhole struct {
 	wire.Whole
 	extra
 }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c withStats) Whole(m *wire.Model) wire.Whole { return &statsWhole{c.Call.Whole(m), newExtra(m)} }
 
-// Add takes an event in.
+// Add processes an event.
 func (w *statsWhole) Add(choice int, ev *engine.Event) {
 	w.see(ev)
 	w.Whole.Add(choice, ev)
 }
 
-// Body is the answer.
+// Body returns the answer.
 func (w *statsWhole) Body() any { return joined{w.Whole.Body(), w.extra} }
 
-// joined writes an object with the fields of extra behind its own.
+// joined writes an object with the fields of extra added.
 type joined struct {
 	body any
 	extra
@@ -135,17 +135,17 @@ func (j joined) MarshalJSON() ([]byte, error) {
 type statsStream struct {
 	wire.Stream
 	extra
-	held any // the last chunk, which waits for another
+	held any // the latest chunk, held back until the next one arrives
 	out  wire.Sender
 }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c withStats) Stream(m *wire.Model) wire.Stream {
 	return &statsStream{Stream: c.Call.Stream(m), extra: newExtra(m)}
 }
 
-// Send holds every chunk back until the next, so that the last is known. Chunks are
-// written out, as their senders use them again.
+// Send holds back every chunk until the next one, because the last chunk must be
+// known. Chunks are encoded at once, because their senders reuse them.
 func (s *statsStream) Send(name string, data any) error {
 	if text, ok := data.(wire.Plain); ok {
 		if s.held != nil {

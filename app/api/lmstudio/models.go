@@ -1,5 +1,5 @@
-// Package lmstudio is the part of LM Studio's dialect that tools read: the
-// list of models with their context lengths.
+// Package lmstudio is the part of LM Studio's dialect that tools use: the REST APIs
+// for models, chats and downloads.
 package lmstudio
 
 // Models is the answer of GET /api/v0/models.
@@ -22,7 +22,7 @@ type Model struct {
 	LoadedContext int    `json:"loaded_context_length,omitempty"`
 }
 
-// State is a state in LM Studio's words.
+// State returns a state in LM Studio's terms.
 func State(loaded bool) string {
 	if loaded {
 		return "loaded"
@@ -30,7 +30,7 @@ func State(loaded bool) string {
 	return "not-loaded"
 }
 
-// Type is what kind of model one is.
+// Type returns the type of a model.
 func Type(embedding, vision bool) string {
 	switch {
 	case embedding:

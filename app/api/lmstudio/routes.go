@@ -11,7 +11,7 @@ import (
 	"godwit/app/pool"
 )
 
-// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+// Below are the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/api/v0/", "/api/v1/"}
 
 // Routes are the endpoints of LM Studio's two REST APIs.
@@ -38,7 +38,7 @@ type List struct {
 	Models []Entry `json:"models"`
 }
 
-// Entry is a model of a List.
+// Entry is a model in a List.
 type Entry struct {
 	Type         string        `json:"type"` // llm, embedding
 	Publisher    string        `json:"publisher"`
@@ -55,7 +55,7 @@ type Entry struct {
 	Description  *string       `json:"description"`
 }
 
-// Quant is how a model's weights are packed.
+// Quant is the quantisation of a model's weights.
 type Quant struct {
 	Name string   `json:"name"`
 	Bits *float64 `json:"bits_per_weight"`
@@ -67,7 +67,7 @@ type Instance struct {
 	Config LoadConfig `json:"config"`
 }
 
-// Capabilities are what a model can do, as far as its file tells.
+// Capabilities lists what a model can do according to its file.
 type Capabilities struct {
 	Vision bool `json:"vision"`
 	Tools  bool `json:"trained_for_tool_use"`
@@ -111,7 +111,7 @@ func entry(m *pool.Model) Entry {
 	return e
 }
 
-// paramsString is a number of parameters as in 7B.
+// paramsString formats a number of parameters, as in 7B.
 func paramsString(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -130,7 +130,7 @@ type LoadRequest struct {
 	Echo    bool        `json:"echo_load_config" doc:"Send the configuration of the load."`
 }
 
-// LoadWanted is a configuration as it is asked for.
+// LoadWanted is the requested configuration of a load.
 type LoadWanted struct {
 	Context *int `json:"context_length" min:"1" max:"16777216"`
 }
@@ -216,7 +216,7 @@ type Job struct {
 	Error     string   `json:"error,omitempty"`
 }
 
-// Jobs are the downloads by status.
+// Jobs counts the downloads by status.
 type Jobs struct {
 	Downloading []Job `json:"downloading"`
 	Completed   []Job `json:"completed"`

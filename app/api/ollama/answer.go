@@ -9,8 +9,8 @@ import (
 	"godwit/engine"
 )
 
-// Answer is a message of POST /api/chat or /api/generate: whole, a piece, or
-// the last one with the counters.
+// Answer is a message of POST /api/chat or /api/generate: a whole answer, a piece,
+// or the last message with the counters.
 type Answer struct {
 	Model      string                `json:"model"`
 	Created    string                `json:"created_at"`
@@ -23,7 +23,7 @@ type Answer struct {
 	*Counters
 }
 
-// Message is what the model said.
+// Message is the text of the model.
 type Message struct {
 	Role     string     `json:"role"`
 	Content  string     `json:"content"`
@@ -31,7 +31,7 @@ type Message struct {
 	Calls    []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// ToolCall is a call; its arguments are an object.
+// ToolCall is a call. Its arguments are an object.
 type ToolCall struct {
 	ID       string       `json:"id,omitempty"`
 	Function CallFunction `json:"function"`
@@ -50,19 +50,19 @@ type Counters struct {
 	Load           int64 `json:"load_duration"`
 	Prompt         int   `json:"prompt_eval_count"`
 	PromptDuration int64 `json:"prompt_eval_duration"`
-	Cached         int   `json:"prompt_cached_count,omitempty"`      // prompt tokens that were not read again
+	Cached         int   `json:"prompt_cached_count,omitempty"`      // prompt tokens that were in the cache and not computed again
 	CachedDisk     int   `json:"prompt_cached_disk_count,omitempty"` // cached tokens that were on disk
 	wire.Ended
 	Generated int   `json:"eval_count"`
 	Duration  int64 `json:"eval_duration"`
 }
 
-// call is a tool call being collected.
+// call is a tool call that is being collected.
 type call struct {
 	id, name, args string
 }
 
-// answer is what both kinds of answers keep.
+// answer holds the state that both kinds of answers need.
 type answer struct {
 	c        *Call
 	m        *wire.Model
@@ -83,7 +83,7 @@ func (c *Call) answer(m *wire.Model) answer {
 	return a
 }
 
-// message is an answer with these parts.
+// message returns an answer with the given parts.
 func (a *answer) message(content, thinking string, calls []ToolCall) *Answer {
 	out := &Answer{Model: a.c.Model, Created: time.Now().UTC().Format(time.RFC3339Nano)}
 	if a.c.text {
@@ -94,7 +94,7 @@ func (a *answer) message(content, thinking string, calls []ToolCall) *Answer {
 	return out
 }
 
-// finish makes an answer the last one.
+// finish completes the last message of an answer.
 func (a *answer) finish(out *Answer) *Answer {
 	out.Done, out.DoneReason, out.Counters = true, a.reason, a.counters
 	return out
@@ -111,7 +111,7 @@ func (a *answer) end(r *engine.Result) {
 	}
 }
 
-// add takes a piece of a tool call in.
+// add adds a piece of a tool call.
 func (a *answer) add(d *engine.CallDelta) {
 	for len(a.calls) <= d.Index {
 		a.calls = append(a.calls, call{})
@@ -120,7 +120,7 @@ func (a *answer) add(d *engine.CallDelta) {
 	c.id, c.name, c.args = c.id+d.ID, c.name+d.Name, c.args+d.Arguments
 }
 
-// toolCalls are the calls from index first on.
+// toolCalls returns the calls from index first on.
 func (a *answer) toolCalls(first int) []ToolCall {
 	var out []ToolCall
 	for i, c := range a.calls[first:] {
@@ -140,10 +140,10 @@ type whole struct {
 	logprobs       []openai.TokenLogprob
 }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c *Call) Whole(m *wire.Model) wire.Whole { return &whole{answer: c.answer(m)} }
 
-// Add takes an event in.
+// Add processes an event.
 func (w *whole) Add(_ int, ev *engine.Event) {
 	switch ev.Kind {
 	case engine.Text:
@@ -158,21 +158,21 @@ func (w *whole) Add(_ int, ev *engine.Event) {
 	}
 }
 
-// Body is the answer.
+// Body returns the answer.
 func (w *whole) Body() any {
 	out := w.finish(w.message(w.text, w.thinking, w.toolCalls(0)))
 	out.Logprobs = w.logprobs
 	return out
 }
 
-// stream sends an answer as JSON lines. A tool call is one line, so it is sent
-// when it is whole.
+// stream sends an answer as JSON lines. A tool call is one line, so it is sent once
+// it is complete.
 type stream struct {
 	answer
-	sent int // tool calls
+	sent int // number of tool calls already sent
 }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c *Call) Stream(m *wire.Model) wire.Stream { return &stream{answer: c.answer(m)} }
 
 // Start sends nothing.
@@ -210,7 +210,7 @@ func (s *stream) End(out wire.Sender) error { return out.Send("", s.finish(s.mes
 // Fail sends an error in the stream.
 func (s *stream) Fail(out wire.Sender, e *wire.Error) error { return out.Send("", ErrorForm(e)) }
 
-// ErrorBody is Ollama's error object. What is below Error is ours.
+// ErrorBody is Ollama's error object. The fields after Error are Godwit's.
 type ErrorBody struct {
 	Error   string `json:"error"`
 	Type    string `json:"type,omitempty"`
@@ -220,7 +220,7 @@ type ErrorBody struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
-// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+// Below are the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/api/"}
 
 // ErrorForm writes an error in Ollama's form.

@@ -33,13 +33,13 @@ type Copy struct {
 	Destination string `json:"destination" need:"" most:"512" doc:"Name of its copy, which shares its files."`
 }
 
-// Store is what these endpoints need of the library.
+// Store is the part of the library that these endpoints need.
 type Store interface {
 	// Library returns the library, or an error without one.
 	Library() (*hub.Library, error)
-	// Find returns the model of exactly that name.
+	// Find returns the model with exactly the given name.
 	Find(name string) (hub.Model, error)
-	// Made says that a model has come.
+	// Made reports a new model.
 	Made()
 }
 
@@ -49,7 +49,8 @@ type maker struct {
 	store Store
 }
 
-// LibraryRoutes are the endpoints that make models of others and of files.
+// LibraryRoutes are the endpoints that make models from other models and from
+// files.
 func LibraryRoutes(svc wire.Service, store Store) []wire.Route {
 	m := maker{svc, store}
 	return []wire.Route{
@@ -103,12 +104,12 @@ func (m maker) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for _, st := range []Status{{Status: "writing manifest"}, done} {
-		_, _ = w.Write(append(wire.JSON(st), '\n')) // the client may be gone
+		_, _ = w.Write(append(wire.JSON(st), '\n')) // the client may have disconnected
 	}
 	return nil
 }
 
-// bare is a name without the tag that Ollama's clients add.
+// bare returns a name without the tag that Ollama's clients add.
 func bare(names ...string) string {
 	for _, n := range names {
 		if n != "" {
@@ -118,7 +119,7 @@ func bare(names ...string) string {
 	return ""
 }
 
-// profile checks what the new model adds to the files.
+// profile checks the settings that the new model adds to the files.
 func (c *Create) profile() (p hub.Profile, err error) {
 	switch {
 	case !wire.IsNull(c.Adapters) && string(c.Adapters) != "{}":
@@ -152,7 +153,7 @@ func (c *Create) profile() (p hub.Profile, err error) {
 	return p, nil
 }
 
-// licence is a text, or the texts of a list.
+// licence reads a text, or a list of texts.
 func licence(raw json.RawMessage) (string, error) {
 	switch wire.Kind(raw) {
 	case "null", "nothing":
@@ -173,7 +174,7 @@ func licence(raw json.RawMessage) (string, error) {
 	return strings.Join(texts, "\n\n"), nil
 }
 
-// files are the digests by name.
+// files returns the digests by file name.
 func (c *Create) files() (map[string]string, error) {
 	if wire.IsNull(c.Files) {
 		return nil, wire.Bad("from", "this field is required, or files")

@@ -19,7 +19,7 @@ func (d dialect) embed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wire.Kind(q.Input) == "a string" && input[0] == "" {
-		input = nil // to Ollama nothing: the model is loaded
+		input = nil // as in Ollama, an empty input only loads the model
 	}
 	whole := q.Truncate != nil && !*q.Truncate
 	start := time.Now()
@@ -49,8 +49,8 @@ func (d dialect) embedOne(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// embedTexts computes the embeddings of texts. Those that are too long are cut,
-// or with whole refused.
+// embedTexts computes the embeddings of texts. It truncates texts that are too
+// long, or rejects them if whole is set.
 func (d dialect) embedTexts(r *http.Request, model string, keep *time.Duration, texts []string, whole bool, do func(m *wire.Model, rows [][]float32, tokens int) error) error {
 	return d.Use(r, wire.Head{Model: model, KeepAlive: keep}, func(ctx context.Context, m *wire.Model) error {
 		t, err := m.Engine.Model().Tokenizer()

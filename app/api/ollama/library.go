@@ -17,7 +17,7 @@ type Tags struct {
 	Models []Model `json:"models"`
 }
 
-// Model is a model of the library.
+// Model is a model in the library.
 type Model struct {
 	Name     string  `json:"name"`
 	Model    string  `json:"model"`
@@ -27,7 +27,7 @@ type Model struct {
 	Details  Details `json:"details"`
 }
 
-// Details are what the file says.
+// Details are details from the model file.
 type Details struct {
 	Parent     string   `json:"parent_model"`
 	Format     string   `json:"format"`
@@ -45,8 +45,8 @@ func NewModel(m *hub.Model) Model {
 	}
 }
 
-// Digest is the model's, or what stands for it where nobody computed one: Ollama's
-// own program cuts twelve characters off without looking.
+// Digest returns the model's digest, or a substitute if none was computed. Ollama's
+// own client cuts off twelve characters without checking the length.
 func Digest(m *hub.Model) string {
 	if m.SHA256 != "" {
 		return m.SHA256
@@ -54,7 +54,8 @@ func Digest(m *hub.Model) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %s", m.Path, m.Size, modified(m))))
 }
 
-// modified is when a model was added; one that lay there is as old as its file.
+// modified returns when a model was added. A model that was not added through the
+// library has its file's time.
 func modified(m *hub.Model) string {
 	at := m.Added
 	if at.IsZero() {
@@ -72,7 +73,7 @@ func NewDetails(m *hub.Model) Details {
 	}
 }
 
-// parameters is a count as Ollama writes it, as in 134.5M.
+// parameters formats a count as Ollama does, as in 134.5M.
 func parameters(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -100,14 +101,14 @@ type RunningModel struct {
 	Context int     `json:"context_length"`
 }
 
-// Named is a body that names a model, under either of two keys.
+// Named is a body with a model's name under one of two keys.
 type Named struct {
 	Model  string `json:"model" most:"512" doc:"Name of the model."`
 	Name   string `json:"name" most:"512" doc:"Older key of the same."`
 	Stream *bool  `json:"stream" doc:"false: answer once, at the end."`
 }
 
-// Which is the name.
+// Which returns the name.
 func (n *Named) Which() string {
 	if n.Model != "" {
 		return n.Model
@@ -147,7 +148,7 @@ func NewShow(m *hub.Model, capabilities []string) Show {
 	return show
 }
 
-// tell adds what a model that was made of another one has besides its files.
+// tell adds what a derived model has in addition to its files.
 func (s *Show) tell(p *hub.Profile) {
 	s.System, s.Details.Parent = p.System, p.From
 	if p.Template != "" {
@@ -164,7 +165,7 @@ func (s *Show) tell(p *hub.Profile) {
 	if o, err := wire.ReadObject(p.Parameters, ""); err == nil {
 		for _, f := range o {
 			values, err := wire.List(f.Value, "")
-			if err != nil { // one value
+			if err != nil { // a single value
 				values = []json.RawMessage{f.Value}
 			}
 			for _, v := range values {
@@ -177,7 +178,7 @@ func (s *Show) tell(p *hub.Profile) {
 	s.Parameters = strings.TrimSuffix(s.Parameters, "\n")
 }
 
-// Status is a line of POST /api/pull.
+// Status is a line in the response of POST /api/pull.
 type Status struct {
 	Status    string `json:"status"`
 	Digest    string `json:"digest,omitempty"`

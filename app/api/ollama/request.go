@@ -13,7 +13,7 @@ import (
 	"godwit/engine"
 )
 
-// Common are the fields of chats and texts.
+// Common are the common fields of chats and texts.
 type Common struct {
 	Model     string          `json:"model" need:"" most:"512" doc:"Name of the model."`
 	Format    json.RawMessage `json:"format" doc:"json, or a JSON schema of the answer."`
@@ -28,7 +28,7 @@ type Common struct {
 // Options are how the answer is generated.
 type Options = wire.Options
 
-// KeepAlive is a time: text in Go's form, or seconds.
+// KeepAlive is a duration, as text in Go's form or as a number of seconds.
 type KeepAlive struct{ Span *time.Duration }
 
 // DecodeWire reads either form.
@@ -81,16 +81,16 @@ type Call struct {
 	chat    *engine.Chat
 	raw     string
 	gap     *engine.Gap
-	text    bool // the answer has the form of /api/generate
-	load    bool // nothing is asked: load the model, or unload it
+	text    bool // the response has the form of /api/generate
+	load    bool // there is no prompt; load or unload the model
 	grammar *engine.Grammar
 	think   *bool
 	kwargs  json.RawMessage
 	budget  *engine.Budget
 }
 
-// Load reports whether the call only loads the model, or unloads it where it
-// is not to be kept.
+// Load reports whether the call only loads the model, or unloads it if the
+// keep-alive time is zero.
 func (c *Call) Load() bool { return c.load }
 
 // ParseChat reads and checks a body.
@@ -156,7 +156,7 @@ func ParseGenerate(body []byte) (*Call, error) {
 	return c, c.common()
 }
 
-// images moves the pictures of a message into its content, in front of the text.
+// images moves the pictures of a message into its content, before the text.
 func images(o *wire.Object, path string) error {
 	v := o.Value("images")
 	o.Remove("images")
@@ -180,7 +180,7 @@ func images(o *wire.Object, path string) error {
 	return err
 }
 
-// illustrated is the content of a message with pictures.
+// illustrated returns the content of a message with pictures.
 func illustrated(text string, files []string, path string) (json.RawMessage, error) {
 	var p wire.Parts
 	for i, data := range files {
@@ -201,7 +201,7 @@ func message(role, content string) wire.Object {
 	return o
 }
 
-// common checks what chats and texts share.
+// common checks the common fields of chats and texts.
 func (c *Call) common() (err error) {
 	switch {
 	case wire.IsNull(c.Format):
@@ -289,7 +289,7 @@ func rename(o *wire.Object, from, to string) {
 	o.Remove(from)
 }
 
-// toolCalls writes the arguments, which are objects here, as text.
+// toolCalls converts the arguments, which are objects here, to text.
 func toolCalls(raw json.RawMessage, path string) (json.RawMessage, error) {
 	list, err := wire.List(raw, path)
 	if err != nil {
@@ -324,7 +324,7 @@ func toolCalls(raw json.RawMessage, path string) (json.RawMessage, error) {
 	return wire.RawList(list), nil
 }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *Call) Head() wire.Head {
 	h := wire.Head{Model: c.Model, Stream: c.Common.Stream == nil || *c.Common.Stream, Lines: true, KeepAlive: c.KeepAlive.Span}
 	if n := c.Options.Context; n != nil {
@@ -333,7 +333,7 @@ func (c *Call) Head() wire.Head {
 	return h
 }
 
-// Requests translates the request.
+// Requests translates the call.
 func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	if c.load {
 		return nil, nil

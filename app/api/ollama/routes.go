@@ -19,7 +19,8 @@ type dialect struct {
 	version string
 }
 
-// Routes are the endpoints that answer, and that list, describe and fetch models.
+// Routes are the endpoints that generate text, and that list, describe and download
+// models.
 func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 	d := dialect{svc, shelf, version}
 	return []wire.Route{
@@ -36,18 +37,18 @@ func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 	}
 }
 
-// Alive is the endpoint that says at / that a server runs, in the words that Ollama's
-// clients look for.
+// Alive is the endpoint / that reports a running server in the words that Ollama's
+// clients expect.
 func Alive() wire.Route {
 	return wire.On("GET", "/{$}", "Say that the server runs, in the words that Ollama's clients look for.", func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, "Ollama is running") // the client may be gone
+		_, _ = io.WriteString(w, "Ollama is running") // the client may have disconnected
 		return nil
 	}, nil, nil)
 }
 
-// call answers POST /api/chat and /api/generate. A call that asks nothing and keeps
-// nothing unloads the model.
+// call answers POST /api/chat and /api/generate. A call without a prompt and with a
+// keep-alive of zero unloads the model.
 func (d dialect) call(parse func([]byte) (*Call, error)) wire.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body, err := d.Body(w, r)
@@ -112,7 +113,7 @@ func (d dialect) running(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// readNamed reads a body that names a model.
+// readNamed reads a body with a model's name.
 func (d dialect) readNamed(w http.ResponseWriter, r *http.Request) (Named, error) {
 	var q Named
 	if err := wire.Read(d, w, r, &q); err != nil {
@@ -134,7 +135,7 @@ func (d dialect) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	info, err := hub.Describe(m.Path) // with the template
+	info, err := hub.Describe(m.Path) // includes the template
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (d dialect) pull(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	out := wire.NewOut(w, true)
 	streamed := q.Stream == nil || *q.Stream
-	var broken error // the client has gone
+	var broken error // the error of a client that has disconnected
 	say := func(st Status) {
 		if !streamed || broken != nil {
 			return
@@ -191,7 +192,7 @@ func (d dialect) pull(w http.ResponseWriter, r *http.Request) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		_ = errors.Join(out.Send("", ErrorForm(d.Explain(err))), out.Flush()) // the client may have gone
+		_ = errors.Join(out.Send("", ErrorForm(d.Explain(err))), out.Flush()) // the client may have disconnected
 	}
 	return nil
 }
@@ -200,7 +201,7 @@ func (d dialect) pull(w http.ResponseWriter, r *http.Request) error {
 func (d dialect) versionOf(w http.ResponseWriter, _ *http.Request) error {
 	v := strings.TrimPrefix(d.version, "v")
 	if v == "" || v[0] < '0' || v[0] > '9' {
-		v = strings.TrimSuffix("0.0.0-"+v, "-") // clients compare it with others
+		v = strings.TrimSuffix("0.0.0-"+v, "-") // clients compare it with other versions
 	}
 	wire.WriteJSON(w, http.StatusOK, Version{Version: v})
 	return nil

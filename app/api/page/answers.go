@@ -19,33 +19,33 @@ import (
 	"godwit/app/store"
 )
 
-// errAnswering refuses a change to a chat that is being answered.
+// errAnswering rejects a change to a chat that is being answered.
 var errAnswering = errors.New("wait for the current response or stop it first")
 
 func keyOf(kind string, id int64) string { return kind + "/" + strconv.FormatInt(id, 10) }
 
-// waiting says what an answer does before its first word.
+// waiting describes what an answer does before its first word.
 type waiting struct {
 	Phase string  `json:"phase"` // prepare, measure, load, queue, prefill
 	Done  int     `json:"done"`
 	Total int     `json:"total"`
-	Left  float64 `json:"left_s,omitempty"` // seconds; 0: not known
+	Left  float64 `json:"left_s,omitempty"` // remaining seconds; 0 if unknown
 }
 
-// figures are what an answer comes to while it is written.
+// figures are the statistics of an answer while it is generated.
 type figures struct {
-	Prompt  int     `json:"prompt"`      // tokens
-	Cached  int     `json:"cached"`      // tokens of the prompt that were not read again
-	Resumed int     `json:"resumed"`     // tokens among them that came from the disk
-	Tokens  int     `json:"tokens"`      // tokens of the answer
-	Speed   float64 `json:"tok_s"`       // speed of the answer, or of the prompt while that is read
-	Millis  float64 `json:"ms"`          // since the first token, or since reading began
-	Context int     `json:"context"`     // tokens that the chat may hold
-	Bytes   int64   `json:"bytes"`       // bytes of the whole cache
-	Token   int64   `json:"token_bytes"` // size of the cache for one token
+	Prompt  int     `json:"prompt"`      // number of prompt tokens
+	Cached  int     `json:"cached"`      // prompt tokens that were in the cache
+	Resumed int     `json:"resumed"`     // cached tokens that were read from disk
+	Tokens  int     `json:"tokens"`      // number of tokens in the answer
+	Speed   float64 `json:"tok_s"`       // tokens per second of the answer, or of the prompt while it is read
+	Millis  float64 `json:"ms"`          // milliseconds since the first token, or since the start of the prompt
+	Context int     `json:"context"`     // maximum number of tokens in the chat
+	Bytes   int64   `json:"bytes"`       // size of the whole cache in bytes
+	Token   int64   `json:"token_bytes"` // cache bytes per token
 }
 
-// answer is a message that is being written.
+// answer is a message that is being generated.
 type answer struct {
 	chat, message int64
 	cancel        context.CancelCauseFunc
@@ -60,7 +60,7 @@ type answer struct {
 	final     store.Message
 }
 
-// change makes a change and wakes those who watch.
+// change makes a change and notifies the followers.
 func (a *answer) change(do func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,29 +91,29 @@ func (a *answer) leave(w chan struct{}) {
 	delete(a.watchers, w)
 }
 
-// fill puts what there is by now into a message that was read from the store.
+// fill adds the current text of a running answer to a message from the store.
 func (a *answer) fill(m *store.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m.Content, m.Reasoning, m.Status = a.content.String(), a.reasoning.String(), store.Running
 }
 
-// answers are those being written.
+// answers are the answers that are being generated.
 type answers struct {
 	mu     sync.Mutex
-	list   map[int64]*answer       // keyed by message
-	taken  map[int64]chan struct{} // chats that a request is changing; closed when it has
+	list   map[int64]*answer       // answers by message
+	taken  map[int64]chan struct{} // chats that a request is changing; closed when the request is done
 	unseen map[int64]struct{}      // chats with a finished answer that no window has shown
 }
 
-// fresh are the chats with an answer that nobody has seen.
+// fresh returns the chats with an answer that nobody has seen.
 func (l *answers) fresh() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]int64{}, slices.Sorted(maps.Keys(l.unseen))...)
 }
 
-// seen reports whether that is news.
+// seen records that a chat was shown. It reports whether that changed anything.
 func (l *answers) seen(chat int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +128,8 @@ func (l *answers) of(message int64) *answer {
 	return l.list[message]
 }
 
-// reserve keeps a chat for one request until that has begun an answer; false: one is
-// being written, or another request has the chat.
+// reserve keeps a chat for one request until the request has started an answer. It
+// returns false if an answer is being generated or if another request has the chat.
 func (l *answers) reserve(chat int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *answers) add(a *answer) {
 	l.list[a.message] = a
 }
 
-// remove takes an answer off the list; one that is finished is news.
+// remove removes an answer from the list. A finished answer counts as unseen.
 func (l *answers) remove(a *answer, finished bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +178,7 @@ func (l *answers) remove(a *answer, finished bool) {
 	l.unseen[a.chat] = struct{}{}
 }
 
-// end takes a chat that is to go: its answers are stopped and none begins.
+// end prepares to delete a chat. It stops the chat's answers and prevents new ones.
 func (l *answers) end(ctx context.Context, chat int64) error {
 	for !l.reserve(chat) {
 		l.stopChat(chat)
@@ -197,7 +197,7 @@ func (l *answers) end(ctx context.Context, chat int64) error {
 	return nil
 }
 
-// stopChat ends the answers of a chat and waits for them.
+// stopChat stops the answers of a chat and waits until they have ended.
 func (l *answers) stopChat(chat int64) {
 	l.mu.Lock()
 	var mine []*answer
@@ -213,7 +213,7 @@ func (l *answers) stopChat(chat int64) {
 	}
 }
 
-// asked is the body of the requests that begin an answer.
+// asked is the body of the requests that start an answer.
 type asked struct {
 	Parent      int64              `json:"parent"`
 	Content     string             `json:"content"`
@@ -221,12 +221,12 @@ type asked struct {
 	Model       string             `json:"model"`
 }
 
-// begun is what they answer with: the messages that are new or other now.
+// begun is the response to them: the new and changed messages.
 type begun struct {
 	Messages []store.Message `json:"messages"`
 }
 
-// sendMessage adds a message of the person and begins its answer.
+// sendMessage adds a message of the user and starts its answer.
 func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) {
 	chat, err := id(r)
 	if err != nil {
@@ -247,7 +247,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, errAnswering
 	}
 	defer p.answers.give(chat)
-	ctx := context.WithoutCancel(r.Context()) // what has begun continues without the window
+	ctx := context.WithoutCancel(r.Context()) // a started answer continues when the window closes
 	said, err := p.o.Store.Append(ctx, store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
 	if err != nil {
 		return nil, err
@@ -255,8 +255,8 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	return p.begin(ctx, m, said.Chat, said.ID)
 }
 
-// editMessage stores a message with other words as a new branch. One of the
-// person is answered; an answer is just replaced.
+// editMessage stores a changed message as a new branch. A changed user message gets
+// a new answer, and a changed answer only replaces the old one.
 func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) {
 	message, q, m, err := p.about(w, r)
 	if err != nil {
@@ -277,7 +277,7 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	return p.newest(ctx, edited.Chat, edited.ID)
 }
 
-// regenerate asks for another answer beside one.
+// regenerate generates another answer as a new branch.
 func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	message, _, m, err := p.about(w, r)
 	if err != nil {
@@ -308,8 +308,8 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 	return p.newest(ctx, message.Chat, message.ID)
 }
 
-// about reads a request about a message of a chat that is not being answered, and
-// takes that chat where it returns no error.
+// about reads a request about a message and reserves its chat. If it fails, for
+// example because the chat is being answered, the chat is not reserved.
 func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, asked, hub.Model, error) {
 	var q asked
 	message, err := id(r)
@@ -330,7 +330,7 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 	return old, q, m, err
 }
 
-// modelFor is the model of a name that can be used.
+// modelFor returns the model with a name if it can be used.
 func (p *Page) modelFor(name string) (hub.Model, error) {
 	m, ok := p.lookUp(name)
 	if state := p.models.Standing(m.Path).State; ok && (state == pool.Unloaded || state == pool.Failed) {
@@ -364,8 +364,8 @@ func (p *Page) begin(ctx context.Context, m hub.Model, chat, parent int64) (begu
 	return p.newest(ctx, chat, d.Message().ID)
 }
 
-// newest returns the messages that a page does not have, up to the one that is
-// being written: it and what it answers.
+// newest returns the messages that the page does not have: the answer that is being
+// generated, and the message that it answers.
 func (p *Page) newest(ctx context.Context, chat, message int64) (begun, error) {
 	path, _, err := p.o.Store.Path(ctx, chat, store.Page{Limit: 2})
 	for i := range path {
@@ -390,8 +390,8 @@ func (p *Page) stopAnswer(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// streamAnswer follows an answer: what there is, what is added, and the message
-// as it is stored in the end.
+// streamAnswer follows an answer: first its current text, then the added pieces,
+// and finally the stored message.
 func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error) {
 	message, err := id(r)
 	if err != nil {
@@ -405,7 +405,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 		}
 		out, err := newStream(w)
 		if err == nil {
-			_ = out.send("end", m) // the page may be gone
+			_ = out.send("end", m) // the page may have disconnected
 		}
 		return sent{}, nil
 	}
@@ -421,7 +421,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 			err = f.catchUp(a)
 		case <-a.done:
 			if err = f.catchUp(a); err == nil {
-				_ = out.send("end", a.final) // a reader that has gone needs no end
+				_ = out.send("end", a.final) // a follower that has disconnected does not need it
 			}
 			return sent{}, nil
 		case <-alive.C:
@@ -430,10 +430,10 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 			return sent{}, nil
 		}
 	}
-	return sent{}, nil // the page has gone; the answer continues
+	return sent{}, nil // the page has disconnected, but the answer continues
 }
 
-// follower is how far a window has read an answer.
+// follower is the position of a window in an answer.
 type follower struct {
 	out                *stream
 	content, reasoning int
@@ -443,16 +443,16 @@ type follower struct {
 	figured            time.Time
 }
 
-// figuresEvery is the time between two events with figures.
+// figuresEvery is the interval between two events with figures.
 const figuresEvery = 250 * time.Millisecond
 
-// piece is text that is added, or with Reset all there is.
+// piece is added text, or the whole text so far if Reset is set.
 type piece struct {
 	Text  string `json:"text"`
 	Reset bool   `json:"reset,omitempty"`
 }
 
-// catchUp sends what is new.
+// catchUp sends everything new.
 func (f *follower) catchUp(a *answer) error {
 	a.mu.Lock()
 	content, reasoning, now, live := a.content.String(), a.reasoning.String(), a.waiting, a.figures

@@ -13,7 +13,7 @@ import (
 	"godwit/app/store"
 )
 
-// Messages of a page that are sent unless it asks for another number, and at most.
+// Default and maximum number of messages in a page.
 const (
 	someMessages = 60
 	mostMessages = 300
@@ -22,7 +22,7 @@ const (
 
 func (p *Page) chatsChanged() { p.events.publish("chats", "chats", struct{}{}) }
 
-// chatChanged tells windows that a chat's messages are others now.
+// chatChanged notifies windows that a chat's messages have changed.
 func (p *Page) chatChanged(chat, message int64) {
 	p.events.publish("chat", keyOf("chat", chat), map[string]int64{"chat": chat, "message": message})
 }
@@ -36,7 +36,7 @@ func (p *Page) listChats(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"chats": chats, "folders": folders, "unseen": p.answers.fresh()}, err
 }
 
-// seenChat is how a window reports that it shows the newest answer of a chat.
+// seenChat receives a window's report that it shows the newest answer of a chat.
 func (p *Page) seenChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	chat, err := id(r)
 	if err == nil && p.answers.seen(chat) {
@@ -61,7 +61,7 @@ func (p *Page) createChat(w http.ResponseWriter, r *http.Request) (any, error) {
 	return made, nil
 }
 
-// opened is a chat with the part of its messages that a page shows.
+// opened is a chat with a page of its messages.
 type opened struct {
 	Chat     store.Chat      `json:"chat"`
 	Messages []store.Message `json:"messages"`
@@ -96,7 +96,7 @@ func (p *Page) openChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return o, err
 }
 
-// depth counts the messages before one.
+// depth returns the number of messages before one.
 func (p *Page) depth(r *http.Request, message int64) (int, error) {
 	m, err := p.o.Store.Message(r.Context(), message)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Page) part(r *http.Request) (store.Page, error) {
 	return store.Page{Before: before, Limit: min(limit, mostMessages)}, err
 }
 
-// messages reads a part of a chat, with what running answers have by now.
+// messages reads a page of a chat, including the current text of running answers.
 func (p *Page) messages(r *http.Request, chat int64, part store.Page) ([]store.Message, int, error) {
 	list, total, err := p.o.Store.Path(r.Context(), chat, part)
 	for i := range list {
@@ -201,7 +201,7 @@ func (p *Page) exportChat(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(out.Bytes()) // the page may be gone
+	_, _ = w.Write(out.Bytes()) // the page may have disconnected
 	return sent{}, nil
 }
 
@@ -227,14 +227,14 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := p.o.Store.ExportJSON(r.Context(), w); err != nil {
 		p.log.Warn("export broke off", "err", err)
-		panic(http.ErrAbortHandler) // the page must not take a part for the whole
+		panic(http.ErrAbortHandler) // the browser must not take a partial file for a complete one
 	}
 	return sent{}, nil
 }
 
 func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
-	ctx := context.WithoutCancel(r.Context()) // what is read is stored without the window too
-	asked, wrong := 0, map[int]error{}        // keyed by chat
+	ctx := context.WithoutCancel(r.Context()) // what was read is stored even if the window closes
+	asked, wrong := 0, map[int]error{}        // count and errors by chat
 	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1), func(settings json.RawMessage) error {
 		_, _, err := readSettings(settings)
 		if err != nil {
@@ -251,8 +251,8 @@ func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) 
 	return map[string]any{"chats": made}, nil
 }
 
-// sayLeftOut says once that settings of imported chats, with which nothing here could
-// answer, were left out, however many there are.
+// sayLeftOut reports once that invalid settings of imported chats were left out,
+// however many there are.
 func (p *Page) sayLeftOut(chats []store.Chat, wrong map[int]error) {
 	if len(wrong) == 0 {
 		return

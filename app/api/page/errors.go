@@ -30,10 +30,10 @@ func bad(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
 }
 
-// gone is what a person reads about something that was deleted.
+// gone is the message about something that was deleted.
 const gone = "this no longer exists; it may have been deleted in another window"
 
-// classes are the statuses of errors of the packages below.
+// classes maps errors of the packages below to statuses.
 var classes = []struct {
 	is     error
 	status int
@@ -94,7 +94,7 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrNewer):
 		message = "this was written by a newer Godwit, which this one cannot read"
 	case status == http.StatusRequestTimeout:
-		w.Header().Set("Connection", "close") // what may still come is not a request
+		w.Header().Set("Connection", "close") // bytes that still arrive are not a new request
 		message = "the request came too slowly"
 	case code == "broken_off":
 		message = "the request broke off"
@@ -102,21 +102,21 @@ func fail(w http.ResponseWriter, err error) {
 	send(w, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }
 
-// send writes an answer.
+// send writes a response.
 func send(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(wire.JSON(body), '\n')) // the page may be gone
+	_, _ = w.Write(append(wire.JSON(body), '\n')) // the page may have disconnected
 }
 
-// Sizes of requests.
+// Maximum sizes of requests.
 const (
 	textBody  = 40 << 20 // a message with its attachments, or a system prompt
-	smallBody = 1 << 20  // anything else
+	smallBody = 1 << 20  // all other requests
 )
 
-// read decodes the body of a request of a size.
+// read decodes the body of a request of limited size.
 func read(w http.ResponseWriter, r *http.Request, size int64, into any) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, size))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// beat is how often a stream says that it is alive while nothing comes.
+	// beat is the interval of heartbeats on an idle stream.
 	beat = 15 * time.Second
-	// patience is how long a page may take to take in a piece of a stream.
+	// patience is how long a page may take to receive a piece of a stream.
 	patience = 30 * time.Second
 )
 
@@ -31,7 +31,7 @@ func newStream(w http.ResponseWriter) (*stream, error) {
 	return s, s.write(": hello\n\n")
 }
 
-// send writes one event; name is one of ours and has no line ends.
+// send writes one event. Its name must not contain line breaks.
 func (s *stream) send(name string, data any) error {
 	return s.write("event: " + name + "\ndata: " + string(wire.JSON(data)) + "\n\n")
 }
@@ -48,14 +48,14 @@ func (s *stream) write(text string) error {
 	return s.control.Flush()
 }
 
-// broadcaster passes events on to every window. Of two events with one key that
-// a window has not taken yet, it gets the later one only.
+// broadcaster sends events to every window. If a window has not yet received an
+// event, a newer event with the same key replaces it.
 type broadcaster struct {
 	mu      sync.Mutex
 	windows map[*window]struct{}
 }
 
-// window is the long stream of one page.
+// window is the event stream of one page.
 type window struct {
 	mu      sync.Mutex
 	order   []string // keys, oldest first
@@ -68,8 +68,9 @@ type event struct {
 	data any
 }
 
-// latest is data that is made when a window takes its event. What is published by
-// two at once may come in the wrong order, and tells the newest state all the same.
+// latest returns the data at the time when a window receives its event. Two
+// concurrent publishes may arrive in the wrong order, but the data is the newest in
+// any case.
 type latest func() any
 
 func (b *broadcaster) open() *window {
@@ -89,7 +90,8 @@ func (b *broadcaster) close(w *window) {
 	delete(b.windows, w)
 }
 
-// publish tells all windows. data is latest, or must not change afterwards.
+// publish sends an event to all windows. data is a latest, or must not change
+// afterwards.
 func (b *broadcaster) publish(name, key string, data any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +113,7 @@ func (w *window) put(key string, e event) {
 	}
 }
 
-// drain returns the events that wait.
+// drain returns the waiting events.
 func (w *window) drain() []event {
 	list := w.waiting()
 	for i := range list {
@@ -134,7 +136,7 @@ func (w *window) waiting() []event {
 	return list
 }
 
-// follow is the long stream of a window.
+// follow serves the event stream of a window.
 func (p *Page) follow(w http.ResponseWriter, r *http.Request) (any, error) {
 	mine := p.events.open()
 	defer p.events.close(mine)
@@ -160,5 +162,5 @@ func (p *Page) follow(w http.ResponseWriter, r *http.Request) (any, error) {
 			return sent{}, nil
 		}
 	}
-	return sent{}, nil // the window has gone
+	return sent{}, nil // the window has disconnected
 }

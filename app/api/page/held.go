@@ -15,10 +15,10 @@ import (
 	"godwit/engine"
 )
 
-// idle is how long a chat is quiet before its KV state is written to disk.
+// idle is how long a chat must be idle before its KV state is written to disk.
 const idle = 20 * time.Second
 
-// held knows which slots hold the cache of which chats.
+// held records which slots hold the cache of which chats.
 type held struct {
 	mu    sync.Mutex
 	chats map[int64]*holding
@@ -29,12 +29,12 @@ type holding struct {
 	model   hub.Model
 	engine  *engine.Engine
 	slot    int
-	tokens  int        // in the slot
-	message int64      // the last one in it
-	saving  sync.Mutex // held by who writes it
+	tokens  int        // number of tokens in the slot
+	message int64      // last message in the slot
+	saving  sync.Mutex // held while the state is written
 	saved   atomic.Bool
 	timer   *time.Timer
-	now     bool // the model goes when its answer has ended
+	now     bool // the model is unloaded when its answer has ended
 }
 
 func (h *held) forget(chat int64) {
@@ -46,7 +46,7 @@ func (h *held) forget(chat int64) {
 	}
 }
 
-// lose forgets a holding, unless the chat has another one by now.
+// lose forgets a holding, unless the chat already has another one.
 func (h *held) lose(chat int64, x *holding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *held) lose(chat int64, x *holding) {
 	}
 }
 
-// put remembers a holding and returns the chat that had the slot before.
+// put records a holding and returns the chat that had the slot before.
 func (h *held) put(chat int64, x *holding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,14 +78,14 @@ func (h *held) of(chat int64) *holding {
 	return h.chats[chat]
 }
 
-// keyed names what a state was made with: the model and what its cache stores.
+// keyed identifies the model and cache layout of a state.
 func keyed(e *engine.Engine) string {
 	l := e.KV()
 	return fmt.Sprintf("%x %s/%s policy %d", e.Model().File.Identity(), l.Want.K.Name, l.Want.V.Name, l.Policy)
 }
 
-// hold remembers the slot that an answer left its chat in, and has it saved when
-// the chat goes idle. nil: no state is to be kept.
+// hold records the slot in which an answer has left its chat. The state is saved
+// when the chat becomes idle. If hold returns nil, states are not saved.
 func (p *Page) hold(lease *pool.Lease, chat, message int64, result *engine.Result) *holding {
 	s, err := p.o.Settings.Settings()
 	if err != nil || s.Server.StateBudget <= 0 {
@@ -94,7 +94,7 @@ func (p *Page) hold(lease *pool.Lease, chat, message int64, result *engine.Resul
 	x := &holding{model: lease.Model, engine: lease.Engine, slot: result.Slot, tokens: result.Prompt + result.Completion - 1, message: message}
 	wait := idle
 	if keep := time.Duration(s.Server.KeepAlive); keep >= 0 {
-		wait = min(wait, keep/2) // it has to be saved before the model goes
+		wait = min(wait, keep/2) // the state must be saved before the model is unloaded
 	}
 	x.now = wait == 0
 	x.timer = time.AfterFunc(wait, func() { p.saveLater(chat, x) })
@@ -102,7 +102,7 @@ func (p *Page) hold(lease *pool.Lease, chat, message int64, result *engine.Resul
 	return x
 }
 
-// saveNow saves a chat whose model is about to go.
+// saveNow saves a chat whose model is about to be unloaded.
 func (p *Page) saveNow(chat int64, x *holding) {
 	if err := p.saveState(p.ctx, chat, x); err != nil {
 		p.log.Warn("state of a chat not saved", "err", err)
@@ -117,8 +117,8 @@ func (p *Page) saveLater(chat int64, x *holding) {
 	})
 }
 
-// saveState writes the slot of a chat to disk, unless it holds something else by
-// now or its model is no longer loaded.
+// saveState writes the slot of a chat to disk, unless the slot was reused or the
+// model is no longer loaded.
 func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 	x.saving.Lock()
 	defer x.saving.Unlock()
@@ -148,7 +148,7 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrClosed):
-		p.held.lose(chat, x) // it or the model has gone
+		p.held.lose(chat, x) // the slot was reused or the model unloaded
 		return nil
 	case err == nil:
 		x.saved.Store(true)
@@ -158,7 +158,7 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 
 func abs(n int) int { return max(n, -n) }
 
-// saveHeld saves the chats of a model, or all, before it is unloaded.
+// saveHeld saves the chats in a model, or in all models, before it is unloaded.
 func (p *Page) saveHeld(ctx context.Context, path string) error {
 	p.held.mu.Lock()
 	list := map[int64]*holding{}
@@ -177,8 +177,9 @@ func (p *Page) saveHeld(ctx context.Context, path string) error {
 	return errors.Join(errs...)
 }
 
-// restore puts the saved state of a chat into a free slot, where no slot holds it
-// any more, and returns its tokens. A state that does not fit is forgotten.
+// restore loads the saved state of a chat into a free slot, unless a slot still
+// holds the chat. It returns the number of tokens. A state that does not fit is
+// deleted.
 func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 	e := lease.Engine
 	slots, err := e.Slots(ctx)
@@ -186,7 +187,7 @@ func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 		return 0
 	}
 	if x := p.held.of(chat); x != nil && x.engine == e && x.slot < len(slots) && abs(slots[x.slot].Tokens-x.tokens) <= 1 {
-		return 0 // it is still there
+		return 0 // the slot still holds the chat
 	}
 	st, file, err := p.o.Store.OpenState(ctx, chat)
 	if err != nil {
@@ -213,8 +214,8 @@ func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 	return n
 }
 
-// freeSlot picks an idle slot: an empty one, else one that no chat of the page
-// holds, else one whose chat is saved; -1: none.
+// freeSlot picks an idle slot: an empty one, else one that holds no chat of the
+// page, else one whose chat is saved. It returns -1 if there is no such slot.
 func (p *Page) freeSlot(e *engine.Engine, slots []engine.SlotInfo) int {
 	p.held.mu.Lock()
 	defer p.held.mu.Unlock()

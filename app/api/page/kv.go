@@ -19,7 +19,7 @@ type machine struct {
 	Backend string `json:"backend"`
 	Device  string `json:"device"`
 	Detail  string `json:"detail"`
-	Memory  int64  `json:"memory"` // bytes, 0: unknown
+	Memory  int64  `json:"memory"` // memory in bytes; 0 if unknown
 	Free    int64  `json:"free"`
 	Threads int    `json:"threads"`
 }
@@ -37,26 +37,26 @@ func (p *Page) machine() machine {
 	return machine{d.Backend, d.Device, d.Detail, d.Memory, o.Memory.Free(d, ""), d.Threads}
 }
 
-// cacheType is a cache type as the panel lists it. The bytes are of one token of
-// the model that is looked at, all layers together, padding included.
+// cacheType is a cache type in the panel's list. The byte counts are per token of
+// the displayed model, for all layers, including padding.
 type cacheType struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
 	Group   string   `json:"group" ts:"'safe' | 'balanced' | 'small' | 'experimental'"`
 	Note    string   `json:"note"`
-	Bits    float64  `json:"bits"` // a value, at head size 128
+	Bits    float64  `json:"bits"` // bits per value at head size 128
 	K       side     `json:"k"`
 	V       side     `json:"v"`
 }
 
-// side is what a type costs as K or V of a model.
+// side is the cost of a type as K or V of a model.
 type side struct {
 	Bytes  int    `json:"bytes"`
-	Active string `json:"active,omitempty"` // what is stored in its place in most layers
+	Active string `json:"active,omitempty"` // type that most layers store instead
 	Reason string `json:"reason,omitempty"`
 }
 
-// preset is a pair of types under a name, as a model gets it; the bytes are as
+// preset is a named pair of types as a model would use it. The byte counts are
 // those of its types.
 type preset struct {
 	Name  string `json:"name"`
@@ -112,7 +112,7 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"types": types, "presets": presets, "machine": p.machine()}, nil
 }
 
-// layersOf reads what the layers of a model keep at its own context.
+// layersOf reads the layers' cache sizes of a model at its own context.
 func layersOf(path string) ([]kv.LayerInfo, error) {
 	m, err := engine.OpenModel(path)
 	if err != nil {
@@ -122,8 +122,8 @@ func layersOf(path string) ([]kv.LayerInfo, error) {
 	return layers, errors.Join(err, m.Close())
 }
 
-// cost resolves a type for both sides of a model, without the rules that look at
-// more than the type and the head.
+// cost resolves a type for both sides of a model, using only the rules about the
+// type and the head size.
 func cost(t *kv.Type, layers []kv.LayerInfo) (k, v side, err error) {
 	plain := 0
 	l, err := kv.Resolve(kv.Want{K: t, V: t}, layers, kv.Settings{Cells: kv.PageCells, Policy: &plain, AutoAsymmetric: kv.Off, SWABypass: kv.Off})
@@ -148,7 +148,7 @@ func cost(t *kv.Type, layers []kv.LayerInfo) (k, v side, err error) {
 	return k, v, nil
 }
 
-// curve is the memory of a pair of types over the length of the context.
+// curve is the memory of a pair of types as a function of the context length.
 type curve struct {
 	Name  string  `json:"name"`
 	K     string  `json:"k"`
@@ -157,29 +157,29 @@ type curve struct {
 	Most  int     `json:"most"`  // longest context that fits
 }
 
-// presetPlan is what a preset would take in place of the chosen pair.
+// presetPlan is the memory of a preset instead of the chosen pair.
 type presetPlan struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"` // size of the cache and the recurrent states
-	Most  int    `json:"most"`  // longest context that fits; 0: none, or not known
+	Most  int    `json:"most"`  // longest context that fits; 0 for none, or if unknown
 }
 
-// outlook is what the panel draws.
+// outlook is the data for the panel's plot.
 type outlook struct {
 	Plan    kv.Plan `json:"plan"`
-	Weights int64   `json:"weights"` // with the working memory of a step
-	Context int     `json:"context"` // the model's own
-	Lengths []int   `json:"lengths"` // up to the model's own or the planned one, the larger; the planned one among them
-	Curves  []curve `json:"curves"`  // the chosen pair first
+	Weights int64   `json:"weights"` // weights and the working memory of a step
+	Context int     `json:"context"` // the model's own context length
+	Lengths []int   `json:"lengths"` // up to the model's own or the planned length, whichever is larger; includes the planned length
+	Curves  []curve `json:"curves"`  // the chosen pair comes first
 	// Presets are the figures of each preset at the planned context.
 	Presets []presetPlan `json:"presets"`
 	Machine machine      `json:"machine"`
-	Budget  int64        `json:"budget"` // bytes that cache and weights may take together; 0: unknown
+	Budget  int64        `json:"budget"` // bytes for cache and weights together; 0 if unknown
 	// Warnings are the warnings in the log of a load.
 	Warnings []string `json:"warnings"`
 }
 
-// planCache says what a model would take with settings that are not saved yet.
+// planCache plans the memory of a model with settings that are not saved yet.
 func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Model   string         `json:"model"`
@@ -244,7 +244,7 @@ func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options) (*outlook
 	return out, err
 }
 
-// presetPlans are the figures of each preset with the options of a load.
+// presetPlans returns the memory of each preset with the options of a load.
 func presetPlans(m *engine.Model, chosen *engine.Prepared, free int64) ([]presetPlan, error) {
 	layers, err := m.Layers(m.Config().Context)
 	if err != nil {
@@ -271,7 +271,7 @@ func presetPlans(m *engine.Model, chosen *engine.Prepared, free int64) ([]preset
 	return list, nil
 }
 
-// cacheAt is the memory of a cache at each length.
+// cacheAt returns the cache size at each length.
 func cacheAt(p *engine.Prepared, lengths []int) []int64 {
 	list := make([]int64, len(lengths))
 	for i, n := range lengths {
@@ -280,8 +280,8 @@ func cacheAt(p *engine.Prepared, lengths []int) []int64 {
 	return list
 }
 
-// lengths are the contexts that a curve is drawn at, from a page to the most, evenly
-// on a logarithmic axis, and the one that is planned.
+// lengths returns context lengths for a curve, from a page to the maximum, evenly
+// spaced on a logarithmic axis, plus the planned length.
 func lengths(most, planned int) []int {
 	const points = 49
 	list := []int{planned}
@@ -298,7 +298,7 @@ func lengths(most, planned int) []int {
 	return slices.Compact(list)
 }
 
-// activeCache is the plan of a loaded model as its memory was read back.
+// activeCache returns the plan of a loaded model as read back from its memory.
 func (p *Page) activeCache(_ http.ResponseWriter, r *http.Request) (any, error) {
 	f, err := p.modelFor(r.URL.Query().Get("model"))
 	if err != nil {
@@ -315,14 +315,14 @@ func (p *Page) activeCache(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return lease.Engine.Plan(r.Context(), f.Name)
 }
 
-// usage is how much of the context a chat takes.
+// usage is the part of the context that a chat uses.
 type usage struct {
 	Model     string `json:"model"`
-	Used      int    `json:"used"`       // tokens
-	Context   int    `json:"context"`    // tokens that one chat may hold
-	Reserved  int    `json:"reserved"`   // tokens that are kept for an answer
-	Bytes     int64  `json:"bytes"`      // bytes of the whole cache
-	BytesUsed int64  `json:"bytes_used"` // size of the used tokens
+	Used      int    `json:"used"`       // number of used tokens
+	Context   int    `json:"context"`    // maximum number of tokens in one chat
+	Reserved  int    `json:"reserved"`   // tokens reserved for the answer
+	Bytes     int64  `json:"bytes"`      // size of the whole cache in bytes
+	BytesUsed int64  `json:"bytes_used"` // size of the used tokens in bytes
 	K         string `json:"k"`
 	V         string `json:"v"`
 }
@@ -346,7 +346,7 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	u := usage{Model: c.Model, Reserved: own.MaxTokens}
 	if s, err := p.o.Settings.Settings(); err == nil && u.Reserved == 0 {
-		u.Reserved = max(0, s.Sampling.Predict) // -1: until the model ends it
+		u.Reserved = max(0, s.Sampling.Predict) // -1 means until the model ends the answer
 	}
 	for _, m := range slices.Backward(path) {
 		if m.Stats.PromptTokens > 0 {
@@ -361,8 +361,8 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return u, p.measure(r.Context(), f, &u)
 }
 
-// measure fills in what the model's cache holds: of the loaded one, or as it
-// would be loaded.
+// measure sets the cache sizes of the loaded model, or those that a load would
+// have.
 func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
 	if st := p.models.Standing(f.Path); st.State == pool.Loaded {
 		lease, err := p.models.Acquire(ctx, f, pool.Terms{})

@@ -18,31 +18,31 @@ import (
 	"godwit/engine"
 )
 
-// model is a model as the page shows it.
+// model is a model in the page's form.
 type model struct {
 	hub.Model
 	State    pool.State `json:"state"`
 	Progress float64    `json:"progress,omitempty"` // progress of a load, from 0 to 1
-	Failure  string     `json:"failure,omitempty"`  // why the last load did not work, and what to do
+	Failure  string     `json:"failure,omitempty"`  // why the last load failed, and what to do
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
-	Stale    bool       `json:"stale,omitempty"` // settings of a load have changed since
+	Stale    bool       `json:"stale,omitempty"` // settings for loading have changed since the load
 	// Measuring is the progress of the calibration before the load; nil without one.
 	Measuring *progress `json:"measuring,omitempty"`
 	// Preparing is the calibration in the background, for the next load; nil without one.
 	Preparing *preparing `json:"preparing,omitempty"`
 }
 
-// library is what the page knows of the model files, and the loads under way.
+// library holds the page's list of model files and the loads in progress.
 type library struct {
 	mu        sync.Mutex
 	models    []hub.Model
 	progress  map[string]float64   // keyed by path
 	measuring map[string]*measured // calibrations before loads, by path
-	preparing map[string]preparing // in the background, by path
-	copying   map[string]bool      // files that are being copied in, by name
+	preparing map[string]preparing // background calibrations, by path
+	copying   map[string]bool      // files that are being copied into the library, by name
 	watchers  map[string]map[*func(waiting)]struct{}
-	reading   sync.Mutex // one look at the files at a time
+	reading   sync.Mutex // allows one scan of the files at a time
 }
 
 func (l *library) find(name string) (hub.Model, bool) {
@@ -56,7 +56,7 @@ func (l *library) find(name string) (hub.Model, bool) {
 	return hub.Model{}, false
 }
 
-// watch has f told how far the load of a path is, until the returned function is
+// watch calls f with the progress of loading a path, until the returned function is
 // called.
 func (l *library) watch(path string, f func(w waiting)) func() {
 	l.mu.Lock()
@@ -75,7 +75,7 @@ func (l *library) watch(path string, f func(w waiting)) func() {
 	}
 }
 
-// watching are the watchers of a path; l.mu is held.
+// watching returns the watchers of a path. The caller holds l.mu.
 func (l *library) watching(path string) (list []func(waiting)) {
 	for f := range l.watchers[path] {
 		list = append(list, *f)
@@ -83,7 +83,7 @@ func (l *library) watching(path string) (list []func(waiting)) {
 	return list
 }
 
-// refresh looks at the files again.
+// refresh scans the files again.
 func (p *Page) refresh() error {
 	p.library.reading.Lock()
 	defer p.library.reading.Unlock()
@@ -100,7 +100,7 @@ func (p *Page) refresh() error {
 	return nil
 }
 
-// list is the library with the state of each model.
+// list returns the library with the state of each model.
 func (p *Page) list() []model {
 	p.library.mu.Lock()
 	files := p.library.models
@@ -125,7 +125,7 @@ func (p *Page) standing(f *hub.Model) model {
 	case pool.Loaded:
 		now, err := p.reload()
 		used := st.Options
-		used.Prefixes, now.Prefixes = nil, nil // the store of what models have read is not a setting
+		used.Prefixes, now.Prefixes = nil, nil // the prefix store is not a setting
 		m.Stale = err == nil && !reflect.DeepEqual(used, now)
 	case pool.Loading:
 		m.Progress = p.library.progress[f.Path]
@@ -146,7 +146,7 @@ func (p *Page) modelsChanged() {
 	p.events.publish("models", "models", latest(func() any { return p.list() }))
 }
 
-// watcher is what the page hears of the models.
+// watcher returns the functions with which the page watches the models.
 func (p *Page) watcher() pool.Watcher {
 	return pool.Watcher{
 		Changed: func() { p.spawn(p.modelsChanged) },
@@ -154,7 +154,7 @@ func (p *Page) watcher() pool.Watcher {
 	}
 }
 
-// loading notes how far a load is.
+// loading records the progress of a load.
 func (p *Page) loading(path string, share float64) {
 	l := &p.library
 	l.mu.Lock()
@@ -174,7 +174,8 @@ func (p *Page) loading(path string, share float64) {
 	}
 }
 
-// lookUp finds a model, and looks at the files again before it says no.
+// lookUp finds a model. Without one, it scans the files again before it
+// reports that.
 func (p *Page) lookUp(name string) (hub.Model, bool) {
 	m, ok := p.library.find(name)
 	if !ok && name != "" && p.refresh() == nil {
@@ -183,7 +184,7 @@ func (p *Page) lookUp(name string) (hub.Model, bool) {
 	return m, ok
 }
 
-// named is the model that a path of a request means.
+// named returns the model in the path of a request.
 func (p *Page) named(r *http.Request) (hub.Model, error) {
 	m, ok := p.lookUp(r.PathValue("name"))
 	if !ok {
@@ -192,13 +193,13 @@ func (p *Page) named(r *http.Request) (hub.Model, error) {
 	return m, nil
 }
 
-// detail is everything about a model.
+// detail is the complete description of a model.
 type detail struct {
 	model
 	TemplateSource string `json:"template"`
 	TemplateHash   string `json:"template_hash,omitempty"`
 	TemplateNote   string `json:"template_note,omitempty"`
-	Problem        string `json:"problem,omitempty"` // why it cannot be run
+	Problem        string `json:"problem,omitempty"` // why the model cannot run
 }
 
 func (p *Page) showModel(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -220,7 +221,7 @@ func (p *Page) showModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return d, m.Close()
 }
 
-// loadModel begins to load a model and does not wait for it.
+// loadModel starts to load a model without waiting for it.
 func (p *Page) loadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	m, err := p.named(r)
 	if err != nil {
@@ -232,7 +233,7 @@ func (p *Page) loadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, p.load(m)
 }
 
-// load begins to load a model.
+// load starts to load a model.
 func (p *Page) load(m hub.Model) error {
 	p.library.mu.Lock()
 	delete(p.library.progress, m.Path)
@@ -240,7 +241,7 @@ func (p *Page) load(m hub.Model) error {
 	if !p.spawn(func() {
 		if lease, err := p.models.Acquire(p.ctx, m, pool.Terms{}); err == nil {
 			lease.Release()
-		} // else its failure is part of the model's state
+		} // otherwise the error is part of the model's state
 	}) {
 		return errClosing
 	}
@@ -253,7 +254,7 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if !p.models.StopLoad(m.Path) && p.models.Standing(m.Path).State == pool.Loaded {
-		p.spawn(func() { // the model that nobody wants, unless it is used
+		p.spawn(func() { // releases the lease, so that the model is unloaded later unless it is used
 			if err := p.unload(p.ctx, m.Path); err != nil {
 				p.log.Info("the load was stopped too late", "err", err)
 			}
@@ -270,7 +271,7 @@ func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return nil, p.unload(r.Context(), m.Path)
 }
 
-// unload saves the chats that a model holds and unloads it.
+// unload saves the chats in a model's slots and unloads it.
 func (p *Page) unload(ctx context.Context, path string) error {
 	if err := p.saveHeld(ctx, path); err != nil {
 		p.log.Warn("states of chats not saved", "err", err)
@@ -279,7 +280,7 @@ func (p *Page) unload(ctx context.Context, path string) error {
 	return p.models.Unload(path)
 }
 
-// reloadModel loads a model with the settings as they are now.
+// reloadModel loads a model with the current settings.
 func (p *Page) reloadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	m, err := p.named(r)
 	if err != nil {
@@ -305,7 +306,7 @@ func (p *Page) removeModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return nil, p.refreshed()
 }
 
-// refreshed looks at the files again and tells the windows.
+// refreshed scans the files again and notifies the windows.
 func (p *Page) refreshed() error {
 	err := p.refresh()
 	p.modelsChanged()
@@ -316,7 +317,7 @@ func (p *Page) refreshLibrary(http.ResponseWriter, *http.Request) (any, error) {
 	return nil, p.refreshed()
 }
 
-// importModel links a file, or every model of a folder's first level, in place.
+// importModel links a file, or every model directly in a folder.
 func (p *Page) importModel(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Path string `json:"path"`
@@ -327,7 +328,7 @@ func (p *Page) importModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	return p.link(r.Context(), []string{q.Path})
 }
 
-// linked are the models that an import made.
+// linked are the models that an import has added.
 type linked struct {
 	Models []string `json:"models"`
 }
@@ -353,14 +354,14 @@ func (p *Page) link(ctx context.Context, paths []string) (any, error) {
 	return out, errors.Join(errors.Join(errs...), p.refreshed())
 }
 
-// linking passes on how far a file has been read for its digest.
+// linking reports how much of a file has been read for its digest.
 func (p *Page) linking(file string) func(hub.Progress) {
 	return func(q hub.Progress) {
 		p.events.publish("import", "import/"+file, q)
 	}
 }
 
-// examplePath is a path as this system writes one.
+// examplePath is an example of a path on this system.
 func examplePath() string {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -369,7 +370,7 @@ func examplePath() string {
 	return filepath.Join(home, "model.gguf")
 }
 
-// unreadable says why a path cannot be used.
+// unreadable explains why a path cannot be used.
 func unreadable(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -380,7 +381,7 @@ func unreadable(path string, err error) error {
 	return bad("%v", err)
 }
 
-// ggufs is the file of a path, or the model files in a folder.
+// ggufs returns the file at a path, or the model files in a folder.
 func ggufs(path string) ([]string, error) {
 	if path = strings.TrimSpace(path); path == "" {
 		return nil, bad("which file? Give the path of a GGUF file, or of a folder with some")

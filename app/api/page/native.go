@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// errNoWindow is the answer to what only a window can do.
+// errNoWindow is the response to requests that need a window.
 var errNoWindow = errors.New("only the window of Godwit can do this, not a page in a browser")
 
 func (p *Page) pickModels(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -41,7 +41,8 @@ func (p *Page) revealModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return nil, p.o.Native.Reveal(m.Path)
 }
 
-// nativeFocus brings the window to the front; a second start asks for it.
+// nativeFocus brings the window to the front, when the program is started a second
+// time.
 func (p *Page) nativeFocus(http.ResponseWriter, *http.Request) (any, error) {
 	if p.o.Native == nil {
 		return nil, errNoWindow
@@ -50,7 +51,7 @@ func (p *Page) nativeFocus(http.ResponseWriter, *http.Request) (any, error) {
 	return nil, nil
 }
 
-// Import links the files that were dropped on the window.
+// Import links files that were dropped on the window.
 func (p *Page) Import(paths []string) {
 	p.spawn(func() {
 		if _, err := p.link(p.ctx, paths); err != nil {
@@ -59,7 +60,7 @@ func (p *Page) Import(paths []string) {
 	})
 }
 
-// nativeOpen opens an address of the web outside of the window.
+// nativeOpen opens a web address in the browser.
 func (p *Page) nativeOpen(w http.ResponseWriter, r *http.Request) (any, error) {
 	if p.o.Native == nil {
 		return nil, errNoWindow
@@ -77,7 +78,7 @@ func (p *Page) nativeOpen(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, p.o.Native.Open(u.String())
 }
 
-// nativeSave saves an export where the person says.
+// nativeSave saves an export to a file that the user chooses.
 func (p *Page) nativeSave(w http.ResponseWriter, r *http.Request) (any, error) {
 	if p.o.Native == nil {
 		return nil, errNoWindow
@@ -113,7 +114,7 @@ func (p *Page) nativeSave(w http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]string{"path": path}, err
 }
 
-// writeWhole replaces a file in one step.
+// writeWhole replaces a file atomically.
 func writeWhole(path string, data []byte) error {
 	part := path + ".part"
 	if err := os.WriteFile(part, data, 0o600); err != nil {

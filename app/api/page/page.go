@@ -1,13 +1,13 @@
-// Package page is what the built page talks to: endpoints below /app/ for chats,
-// models, downloads, settings and the cache panel, and one long stream of events
-// a window. They need a random token that the page reads from /app/config.json,
-// which other web pages cannot read.
+// Package page serves the endpoints of the built page: chats, models, downloads,
+// settings and the cache panel below /app/, and one event stream per window.
+// Requests need a random token, which the page reads from /app/config.json. Other
+// web pages cannot read it.
 //
 //	p, err := page.New(models, page.Options{Store: chats, Library: files, Settings: live, …})
 //	server.Mount(page.Path, p, page.Keyless)
 //
-// Answers belong to the server, not to the window that asked: they continue when it
-// closes, and any window can follow them.
+// Answers belong to the server, not to the window that requested them. They
+// continue when it closes, and any window can follow them.
 package page
 
 import (
@@ -29,36 +29,37 @@ import (
 	"godwit/engine"
 )
 
-// Native is what only a window can do.
+// Native provides what only a window can do.
 type Native interface {
-	// PickFiles asks for model files; none where the person thinks better of it.
+	// PickFiles asks the user for model files. It returns none if the user cancels.
 	PickFiles(ctx context.Context) ([]string, error)
-	// PickFolder asks for a folder, empty for none.
+	// PickFolder asks the user for a folder. It returns "" if the user cancels.
 	PickFolder(ctx context.Context) (string, error)
-	// SaveFile asks where to save a file of that name, empty for nowhere.
+	// SaveFile asks the user where to save a file with the given name. It returns
+	// "" if the user cancels.
 	SaveFile(ctx context.Context, name string) (string, error)
 	Reveal(path string) error
 	Open(url string) error
 	Focus()
 }
 
-// Options of a Page. Store, Library, Settings and Engine are needed.
+// Options of a Page. Store, Library, Settings and Engine are required.
 type Options struct {
 	Store    *store.Store
 	Library  *hub.Library
 	Settings *config.Live
 	Engine   func(*config.Engine) (engine.Options, error)
-	Model    *hub.Model // one that lies outside of the library; nil: none
+	Model    *hub.Model // a model outside of the library; nil for none
 	Version  string
-	Log      *slog.Logger             // nil: none
-	LogFile  string                   // shown in diagnostics; empty: none
-	Level    func(level string) error // changes the level of the log; nil: cannot
-	Native   Native                   // nil: outside of the window
-	Lab      Lab                      // nil: nothing can be measured
-	Notices  []string                 // what went wrong before the page was there
+	Log      *slog.Logger             // nil for none
+	LogFile  string                   // path shown in diagnostics; empty for none
+	Level    func(level string) error // changes the log level; nil if that is not possible
+	Native   Native                   // nil outside of a window
+	Lab      Lab                      // nil if nothing can be measured
+	Notices  []string                 // problems from before the page existed
 }
 
-// models lends models; *pool.Pool does.
+// models leases models. It is implemented by *pool.Pool.
 type models interface {
 	Acquire(ctx context.Context, m hub.Model, terms pool.Terms) (*pool.Lease, error)
 	Standing(path string) pool.Standing
@@ -78,8 +79,8 @@ type Page struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
-	closing sync.RWMutex // held for writing while Close looks at work
-	saving  sync.Mutex   // one change of the settings at a time
+	closing sync.RWMutex // held for writing while Close checks the running work
+	saving  sync.Mutex   // allows one change of the settings at a time
 
 	library   library
 	downloads downloads
@@ -90,7 +91,7 @@ type Page struct {
 	bandwidth bandwidth
 }
 
-// New makes the handler of a page for a pool's models.
+// New returns the handler of a page for a pool's models.
 func New(models *pool.Pool, o Options) (*Page, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -109,11 +110,11 @@ func New(models *pool.Pool, o Options) (*Page, error) {
 	return p, nil
 }
 
-// Token is what requests have to bear.
+// Token returns the token that requests must contain.
 func (p *Page) Token() string { return p.token }
 
-// Close ends the answers, keeps what there is of them, and saves the states of
-// chats. It is called before the models are unloaded.
+// Close stops the answers, stores their text so far, and saves the states of chats.
+// It must be called before the models are unloaded.
 func (p *Page) Close() error {
 	p.closing.Lock()
 	p.stop()
@@ -122,7 +123,7 @@ func (p *Page) Close() error {
 	return p.saveHeld(context.Background(), "")
 }
 
-// spawn runs f in a goroutine that Close waits for. After Close nothing runs.
+// spawn runs f in a goroutine that Close waits for. After Close it runs nothing.
 func (p *Page) spawn(f func()) bool {
 	p.closing.RLock()
 	defer p.closing.RUnlock()
@@ -133,7 +134,7 @@ func (p *Page) spawn(f func()) bool {
 	return true
 }
 
-// reload returns the engine's options as the settings are now.
+// reload returns the engine's options for the current settings.
 func (p *Page) reload() (engine.Options, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
@@ -142,14 +143,15 @@ func (p *Page) reload() (engine.Options, error) {
 	return p.o.Engine(&s.Engine)
 }
 
-// Path is what the handler of a page is mounted at.
+// Path is the path at which the page's handler is mounted.
 const Path = "/app/"
 
-// Keyless reports whether a path below Path needs no API key: the endpoints check a
-// token of their own, which is read with a key.
+// Keyless reports whether a path below Path needs no API key. The endpoints check a
+// token of their own, and reading the token needs a key.
 func Keyless(path string) bool { return path != configPath }
 
-// ServeHTTP checks the token and answers. Host and Origin have been checked.
+// ServeHTTP checks the token and serves the request. Host and Origin have already
+// been checked.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != configPath && !p.trusted(r) {
 		fail(w, &refusal{http.StatusForbidden, "wrong_token", "this request does not come from the page of this run of Godwit; load the page again"})
@@ -163,7 +165,7 @@ func (p *Page) trusted(r *http.Request) bool {
 	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) == 1
 }
 
-// notice is a line that stays on the page until somebody takes it away.
+// notice is a line that stays on the page until the user closes it.
 type notice struct {
 	ID    string `json:"id"`
 	Level string `json:"level" ts:"'info' | 'warning' | 'error'"`
@@ -195,7 +197,7 @@ func (n *notices) drop(id string) {
 	n.list = slices.DeleteFunc(n.list, func(x notice) bool { return x.ID == id })
 }
 
-// say puts a notice on every page.
+// say shows a notice on every page.
 func (p *Page) say(level, text string) {
 	p.notices.add(level, text)
 	p.noticesChanged()
@@ -205,8 +207,8 @@ func (p *Page) noticesChanged() {
 	p.events.publish("notices", "notices", latest(func() any { return p.notices.all() }))
 }
 
-// The errors of a run that ends.
+// Reasons for the end of a run.
 var (
-	errStopped = errors.New("stopped") // cancelled by a person
+	errStopped = errors.New("stopped") // stopped by the user
 	errClosing = errors.New("the program is closing")
 )

@@ -8,13 +8,13 @@ import (
 	"godwit/app/telemetry"
 )
 
-// progress is how far something is.
+// progress is the progress of a calibration.
 type progress struct {
 	Share float64 `json:"share"`  // from 0 to 1
-	Left  float64 `json:"left_s"` // 0: not known
+	Left  float64 `json:"left_s"` // remaining seconds; 0 if unknown
 }
 
-// preparing is a calibration in the background.
+// preparing is a background calibration.
 type preparing struct {
 	State string `json:"state" ts:"'waiting' | 'measuring' | 'done' | 'failed'"`
 	progress
@@ -27,7 +27,7 @@ type measured struct {
 	pace telemetry.Pace
 }
 
-// measuring notes how far the calibration before a load is.
+// measuring records the progress of the calibration before a load.
 func (p *Page) measuring(path string, share float64) {
 	l := &p.library
 	l.mu.Lock()
@@ -52,7 +52,7 @@ func (p *Page) measuring(path string, share float64) {
 	}
 }
 
-// preparing notes how far a calibration in the background is.
+// preparing records the progress of a background calibration.
 func (p *Page) preparing(path string, q pool.Preparing) {
 	l := &p.library
 	l.mu.Lock()
@@ -72,7 +72,7 @@ func (p *Page) preparing(path string, q pool.Preparing) {
 	}
 }
 
-// stopPreparing ends the calibration of a model in the background.
+// stopPreparing stops the background calibration of a model.
 func (p *Page) stopPreparing(_ http.ResponseWriter, r *http.Request) (any, error) {
 	m, err := p.named(r)
 	if err == nil {

@@ -13,14 +13,14 @@ import (
 	"godwit/engine"
 )
 
-// chatSettings is what a chat or a preset says about its answers.
+// chatSettings are the settings of a chat or a preset.
 type chatSettings struct {
 	Sampling  map[string]float64 `json:"sampling,omitempty"`
 	MaxTokens int                `json:"max_tokens,omitempty"`
 	Thinking  *bool              `json:"thinking,omitempty"`
 }
 
-// readSettings reads them and checks every number.
+// readSettings parses settings and checks every number.
 func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingField, err error) {
 	if len(raw) == 0 {
 		return c, nil, nil
@@ -53,7 +53,7 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 	return c, set, nil
 }
 
-// sampling is what the settings say.
+// sampling returns the sampling parameters of the settings.
 func sampling(c *config.Sampling) engine.Sampling {
 	s := engine.SamplingDefaults()
 	s.Temperature, s.TopK, s.TopP, s.MinP = c.Temperature, c.TopK, c.TopP, c.MinP
@@ -63,8 +63,8 @@ func sampling(c *config.Sampling) engine.Sampling {
 	return s
 }
 
-// request builds what the engine is asked for an answer below the last of the
-// messages, or, with goOn, for the rest of it.
+// request returns the engine's request for an answer to the last of the messages.
+// With goOn, the answer continues the last message.
 func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engine.Request, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
@@ -97,9 +97,9 @@ func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engin
 	return r, nil
 }
 
-// conversation is the list of messages in OpenAI's form, keys in a fixed order,
-// so that the same chat gives the same prompt. Answers that ended before their
-// first token are left out, for small models answer nothing after an empty turn.
+// conversation returns the messages in OpenAI's form. Keys have a fixed order, so
+// that the same chat gives the same prompt. Answers that ended before their first
+// token are left out, because small models reply with nothing after an empty turn.
 func conversation(system string, path []store.Message) json.RawMessage {
 	var list []json.RawMessage
 	if strings.TrimSpace(system) != "" {
@@ -130,12 +130,12 @@ func conversation(system string, path []store.Message) json.RawMessage {
 	return wire.RawList(list)
 }
 
-// silent reports whether an answer has nothing in it.
+// silent reports whether an answer is empty.
 func silent(m *store.Message) bool {
 	return m.Role == store.Assistant && m.Content == "" && m.Reasoning == "" && len(m.ToolCalls) == 0
 }
 
-// content is the text of a message with its attachments before it.
+// content returns the text of a message with its attachments before it.
 func content(m *store.Message) string {
 	if len(m.Attachments) == 0 {
 		return m.Content
@@ -148,7 +148,7 @@ func content(m *store.Message) string {
 	return b.String()
 }
 
-// fenced wraps a file in a fence that is longer than any in it.
+// fenced encloses a file in a code fence that is longer than any fence in it.
 func fenced(text string) string {
 	longest, run := 2, 0
 	for i := range len(text) {

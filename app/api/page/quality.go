@@ -11,31 +11,32 @@ import (
 	"godwit/app/hub"
 )
 
-// Lab measures what cache types cost on a model. Who makes the page brings it.
+// Lab measures how cache types affect a model's quality. The creator of the page
+// provides it.
 type Lab interface {
 	// Known returns what this program has measured on a model before.
 	Known(m hub.Model, c *config.Engine) (*Quality, error)
-	// Recommend measures pairs of types f16 first up until one keeps
-	// the answers, and returns what is known then. It opens the model itself.
+	// Recommend measures pairs of types from f16 upwards until one keeps the
+	// quality, and returns the results. It opens the model itself.
 	Recommend(ctx context.Context, m hub.Model, c *config.Engine, tell func(Step)) (*Quality, error)
 }
 
-// Quality is what is known of the cache types on a model.
+// Quality holds the measurements of cache types on a model.
 type Quality struct {
 	Pairs []Measured `json:"pairs"` // f16 first
-	Best  *Choice    `json:"best"`  // what was recommended last; nil: nothing yet
+	Best  *Choice    `json:"best"`  // last recommendation; nil for none yet
 }
 
-// Measured is a pair of types against f16. A figure without a value was not
+// Measured is a comparison of a pair of types with f16. A missing value was not
 // measured, or the model is too small for the task.
 type Measured struct {
 	K              string   `json:"k"`
 	V              string   `json:"v"`
 	KLD            *float64 `json:"kld"`        // mean divergence, nats
 	KLDError       float64  `json:"kld_stderr"` // standard error of the mean
-	Agreement      *float64 `json:"agreement"`  // share of equal choices in decoding
+	Agreement      *float64 `json:"agreement"`  // share of tokens that equal f16's
 	AgreementError float64  `json:"agreement_stderr"`
-	Copy           *float64 `json:"copy"` // share of texts given back exactly
+	Copy           *float64 `json:"copy"` // share of texts that were copied exactly
 }
 
 // Choice is a recommendation.
@@ -47,14 +48,14 @@ type Choice struct {
 	Found   bool   `json:"found"`
 }
 
-// Step is how far a measurement is.
+// Step is the progress of a measurement.
 type Step struct {
 	Doing string        // task and pair
 	Share float64       // share of everything, from 0 to 1
-	Left  time.Duration // about
+	Left  time.Duration // estimated remaining time
 }
 
-// measuring is the state of a measurement, as sent to windows.
+// measuring is the state of a measurement as it is sent to windows.
 type measuring struct {
 	Model string  `json:"model"`
 	State string  `json:"state" ts:"'running' | 'done' | 'cancelled' | 'failed'"` // running, done, cancelled or failed
@@ -64,14 +65,14 @@ type measuring struct {
 	Error string  `json:"error,omitempty"`
 }
 
-// lab is the measurement that runs.
+// lab holds the running measurement.
 type lab struct {
 	mu     sync.Mutex
-	now    *measuring // nil: none
+	now    *measuring // nil for none
 	cancel context.CancelFunc
 }
 
-// quality answers with what is known of a model, and what is being measured.
+// quality returns the measurements of a model and the running measurement.
 func (p *Page) quality(_ http.ResponseWriter, r *http.Request) (any, error) {
 	m, c, err := p.measurable(r.URL.Query().Get("model"))
 	if err != nil {
@@ -89,7 +90,7 @@ func (p *Page) quality(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}{known, p.lab.now}, nil
 }
 
-// measurable is a model that can be measured, with the settings to do it with.
+// measurable returns a model that can be measured, with the settings for it.
 func (p *Page) measurable(name string) (hub.Model, *config.Engine, error) {
 	if p.o.Lab == nil {
 		return hub.Model{}, nil, &refusal{http.StatusNotImplemented, "no_lab", "this program measures nothing"}
@@ -102,8 +103,8 @@ func (p *Page) measurable(name string) (hub.Model, *config.Engine, error) {
 	return m, &s.Engine, err
 }
 
-// startQuality starts to look for the smallest pair that keeps the answers. The model
-// is unloaded for it: the lab loads it once for each pair.
+// startQuality starts the search for the smallest pair that keeps the quality. It
+// unloads the model, because the lab loads it once for each pair.
 func (p *Page) startQuality(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Model string `json:"model"`
@@ -131,7 +132,8 @@ func (p *Page) startQuality(w http.ResponseWriter, r *http.Request) (any, error)
 	return nil, nil
 }
 
-// begin enters a measurement, whose context it returns, unless there is one.
+// begin records a measurement and returns its context, unless another one is
+// running.
 func (l *lab) begin(ctx context.Context, model string) (context.Context, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +145,7 @@ func (l *lab) begin(ctx context.Context, model string) (context.Context, error) 
 	return ctx, nil
 }
 
-// end takes the measurement away.
+// end removes the measurement.
 func (l *lab) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +170,7 @@ func (p *Page) runQuality(ctx context.Context, m hub.Model, c *config.Engine) {
 	p.tellQuality(last)
 }
 
-// tellQuality keeps how far the measurement is and tells all windows.
+// tellQuality records the progress of the measurement and sends it to all windows.
 func (p *Page) tellQuality(m measuring) {
 	p.lab.mu.Lock()
 	if p.lab.now = &m; m.State != "running" {

@@ -11,11 +11,11 @@ import (
 
 const configPath = "/app/config.json"
 
-// handler answers with a value, which is sent as JSON, or an error. nil and no
-// error is an answer without a body, unless the handler has sent one itself.
+// handler returns a value that is sent as JSON, or an error. If both are nil, the
+// response has no body, unless the handler has sent one itself.
 type handler func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// sent is the value of a handler that has written its answer.
+// sent is the value of a handler that has written its response.
 type sent struct{}
 
 // endpoints are the handlers by their patterns.
@@ -109,7 +109,7 @@ func (p *Page) handle(h handler) http.Handler {
 	})
 }
 
-// id is the number in a path.
+// id returns the number in a path.
 func id(r *http.Request) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || n <= 0 {
@@ -118,7 +118,7 @@ func id(r *http.Request) (int64, error) {
 	return n, nil
 }
 
-// number is a number in the query, 0 where it is missing.
+// number returns a number in the query, or 0 if it is missing.
 func number(r *http.Request, name string) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -131,15 +131,16 @@ func number(r *http.Request, name string) (int, error) {
 	return n, nil
 }
 
-// Config is what a page has to know before it can ask for anything.
+// Config is what a page must know before its first request.
 type Config struct {
-	Base    string `json:"base"` // address of the server; empty: where the page came from
+	Base    string `json:"base"` // URL of the server; empty if it is the page's origin
 	Token   string `json:"token"`
 	Desktop bool   `json:"desktop"`
 	Version string `json:"version"`
 }
 
-// Config returns what the page of a window reads; base is the server's address.
+// Config returns the configuration of the page in a window. base is the server's
+// URL.
 func (p *Page) Config(base string) Config {
 	return Config{Base: base, Token: p.token, Desktop: p.o.Native != nil, Version: p.o.Version}
 }
@@ -148,7 +149,7 @@ func (p *Page) config(http.ResponseWriter, *http.Request) (any, error) {
 	return p.Config(""), nil
 }
 
-// parameter describes a number of the sampling.
+// parameter describes a sampling parameter.
 type parameter struct {
 	Name    string  `json:"name"`
 	Help    string  `json:"help"`
@@ -158,7 +159,7 @@ type parameter struct {
 	Integer bool    `json:"integer"`
 }
 
-// state answers with everything that a page shows before it is asked anything.
+// state returns everything that a page shows at its start.
 func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
@@ -188,10 +189,10 @@ func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// shared is what every view shows of the settings; changes are announced with it.
+// shared are the settings that every view shows. Changes are sent as events.
 type shared struct {
 	Parameters []parameter `json:"parameters"`
-	Predict    int         `json:"predict"` // most tokens of an answer; 0: no limit
+	Predict    int         `json:"predict"` // maximum tokens of an answer; 0 for no limit
 	Theme      string      `json:"theme"`
 }
 

@@ -14,11 +14,12 @@ import (
 	"godwit/engine"
 )
 
-// saveTime is how long storing an answer may take when the program ends.
+// saveTime is how long storing an answer may take after the program was asked to
+// end.
 const saveTime = 5 * time.Second
 
-// lasting is a context for what has to be stored. It outlives the program's
-// context by saveTime.
+// lasting returns a context for storing results. It outlives the program's context
+// by saveTime.
 func (p *Page) lasting() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(p.ctx, func() { time.AfterFunc(saveTime, cancel) })
@@ -28,8 +29,8 @@ func (p *Page) lasting() (context.Context, context.CancelFunc) {
 	}
 }
 
-// run has a draft written by a model, in a goroutine of its own. What keeps it from
-// that is stored as the error of the answer, for the question is stored too.
+// run generates a draft's text in a goroutine. An error is stored as the error of
+// the answer, because the question is stored too.
 func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
 	message := d.Message()
 	request, err := p.asks(ctx, message, goOn)
@@ -56,7 +57,7 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	return err
 }
 
-// asks is what the engine is asked for a message.
+// asks returns the engine's request for a message.
 func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Request, error) {
 	chat, err := p.o.Store.Chat(ctx, m.Chat)
 	if err != nil {
@@ -69,7 +70,7 @@ func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Req
 	return p.request(&chat, path, goOn)
 }
 
-// end stores a draft that came to nothing.
+// end stores a draft without text.
 func (p *Page) end(d *store.Draft, m store.Message, cause error) (store.Message, error) {
 	ctx, cancel := p.lasting()
 	defer cancel()
@@ -77,7 +78,7 @@ func (p *Page) end(d *store.Draft, m store.Message, cause error) (store.Message,
 	return d.Finish(ctx, m)
 }
 
-// upTo returns the messages before one, or up to it.
+// upTo returns the messages before one, optionally including it.
 func (p *Page) upTo(ctx context.Context, m store.Message, itself bool) ([]store.Message, error) {
 	path, _, err := p.o.Store.Path(ctx, m.Chat, store.Page{})
 	if err != nil {
@@ -94,7 +95,7 @@ func (p *Page) upTo(ctx context.Context, m store.Message, itself bool) ([]store.
 	return nil, fmt.Errorf("message %d: %w", m.ID, store.ErrNotFound)
 }
 
-// writer is one answer at work.
+// writer is one running answer.
 type writer struct {
 	p       *Page
 	a       *answer
@@ -104,7 +105,7 @@ type writer struct {
 	message store.Message
 	start   time.Time
 	first   time.Time // time of the first word
-	resumed int       // tokens that came from a saved state
+	resumed int       // tokens from a saved state
 	calls   []call
 }
 
@@ -118,7 +119,7 @@ type call struct {
 	} `json:"function"`
 }
 
-// write loads the model, generates, and stores what came of it.
+// write loads the model, generates the answer, and stores it.
 func (w *writer) write(ctx context.Context) {
 	var result *engine.Result
 	lease, err := w.load(ctx)
@@ -148,8 +149,8 @@ func (w *writer) write(ctx context.Context) {
 	w.tell(stored)
 }
 
-// forgetState deletes the chat's saved state, which may be what led to no numbers:
-// the next answer reads the whole chat again.
+// forgetState deletes the chat's saved state, because it may be the cause of NaN
+// results. The next answer processes the whole chat again.
 func (w *writer) forgetState() {
 	ctx, cancel := w.p.lasting()
 	defer cancel()
@@ -158,7 +159,7 @@ func (w *writer) forgetState() {
 	}
 }
 
-// load waits for the model, and tells how far it is.
+// load waits for the model and reports the progress.
 func (w *writer) load(ctx context.Context) (*pool.Lease, error) {
 	if w.p.models.Standing(w.m.Path).State != pool.Loaded {
 		w.a.change(func() { w.a.waiting = waiting{Phase: "load", Total: 1000} })
@@ -179,7 +180,7 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 	}
 	layout := lease.Engine.KV()
 	live := figures{Resumed: w.resumed, Context: lease.Engine.Context(), Bytes: layout.Bytes(), Token: int64(layout.BytesPerToken())}
-	var began, first time.Time // to read, to write
+	var began, first time.Time // start of the prompt, and of the answer
 	for ev, err := range lease.Engine.Generate(ctx, w.request) {
 		if err != nil {
 			return nil, err
@@ -230,11 +231,11 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 	return nil, context.Cause(ctx)
 }
 
-// full reports whether a request has to wait until another one ends.
+// full reports whether a request must wait for another one to end.
 func full(e *engine.Engine) bool {
 	view, err := e.View()
 	if err != nil {
-		return false // it is being unloaded, which the request reports
+		return false // the model is being unloaded, which the request itself reports
 	}
 	for _, slot := range view.Slots {
 		if !slot.Busy {
@@ -260,12 +261,12 @@ func (w *writer) addCall(d *engine.CallDelta) {
 	c.Function.Arguments += d.Arguments
 }
 
-// settle stores the answer with its figures, and returns it as it was stored.
+// settle stores the answer with its statistics and returns the stored message.
 func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.Result, err error) store.Message {
 	m := w.message
 	m.Content, m.Reasoning = w.text()
 	if len(w.calls) > 0 {
-		m.ToolCalls, _ = json.Marshal(w.calls) // strings only: cannot fail
+		m.ToolCalls, _ = json.Marshal(w.calls) // cannot fail, because it contains only strings
 	}
 	m.Status = store.Done
 	switch {
@@ -280,7 +281,7 @@ func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.R
 	defer cancel()
 	stored, err := w.d.Finish(save, m)
 	if err != nil {
-		if !errors.Is(err, store.ErrNotFound) { // else another program deleted it
+		if !errors.Is(err, store.ErrNotFound) { // the other error means that another program has deleted the chat
 			w.p.log.Error("answer not stored", "err", err)
 			w.p.say("error", "An answer could not be stored: "+err.Error())
 		}
@@ -290,7 +291,7 @@ func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.R
 	return stored
 }
 
-// tell tells everybody that the answer has ended.
+// tell notifies all windows that the answer has ended.
 func (w *writer) tell(stored store.Message) {
 	w.a.change(func() { w.a.final = stored })
 	w.p.answers.remove(w.a, stored.Status != store.Stopped)
@@ -299,8 +300,8 @@ func (w *writer) tell(stored store.Message) {
 	w.p.chatChanged(stored.Chat, stored.ID)
 }
 
-// stats are the figures of the answer. One that was stopped has no result of the
-// engine; its tokens are counted from its text.
+// stats returns the statistics of the answer. For a stopped answer the engine
+// returns no result, so its tokens are counted from its text.
 func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Message) store.Stats {
 	s := store.Stats{TotalMS: ms(time.Since(w.start))}
 	if !w.first.IsZero() {
@@ -332,7 +333,7 @@ func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Messag
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// grouped is a number with a comma between thousands.
+// grouped formats a number with commas between thousands.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -341,7 +342,7 @@ func grouped(n int) string {
 	return text
 }
 
-// advice is an error with what to do about it.
+// advice returns an error with a hint about what to do.
 func advice(err error) string {
 	text := err.Error()
 	var long *engine.TooLong

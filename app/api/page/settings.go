@@ -18,7 +18,7 @@ type setting struct {
 	config.Field
 	Value  any           `json:"value" ts:"Value"`
 	Origin config.Origin `json:"origin"`
-	Given  bool          `json:"given,omitempty"` // a secret is set, and not shown
+	Given  bool          `json:"given,omitempty"` // a secret is set but not shown
 }
 
 func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
@@ -49,7 +49,8 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 	return map[string]any{"fields": list, "path": p.o.Settings.Path()}, nil
 }
 
-// saveSettings writes changes to the file and has those that apply at once apply.
+// saveSettings writes changes to the file and applies those that take effect
+// immediately.
 func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Changes map[string]any `json:"changes"`
@@ -75,7 +76,8 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	// Where models could be loaded, they have to be afterwards.
+	// If models could be loaded with the old settings, the new ones must allow it
+	// too.
 	if _, err := p.o.Engine(&s.Engine); err != nil {
 		if _, was := p.o.Engine(&old.Engine); was == nil {
 			return nil, bad("%v", err)
@@ -84,14 +86,14 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := p.o.Settings.Change(q.Changes, &old, &s); err != nil {
 		return nil, err
 	}
-	if err := p.refreshed(); err != nil { // other folders, and models that are stale now
+	if err := p.refreshed(); err != nil { // model folders may have changed, and loaded models may be stale
 		return nil, err
 	}
 	p.events.publish("settings", "settings", sharedOf(&s))
 	return p.listSettings(w, r)
 }
 
-// apply has the settings that need no reload take effect.
+// apply applies the settings that need no reload.
 func (p *Page) apply(s *config.Settings) error {
 	p.o.Store.SetStateBudget(budget(s))
 	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL, s.Library.HubToken); err != nil {
@@ -103,15 +105,15 @@ func (p *Page) apply(s *config.Settings) error {
 	return nil
 }
 
-// budget is the disk for states as the store understands it.
+// budget converts the disk limit for states to the store's form.
 func budget(s *config.Settings) int64 {
 	if s.Server.StateBudget == 0 {
-		return -1 // none are kept; 0 would be the store's own default
+		return -1 // keep none; 0 would select the store's default
 	}
 	return int64(s.Server.StateBudget)
 }
 
-// tail is how much of the log diagnostics show.
+// tail is the number of log bytes in the diagnostics.
 const tail = 16 << 10
 
 func (p *Page) diagnostics(w http.ResponseWriter, _ *http.Request) (any, error) {
@@ -120,12 +122,11 @@ func (p *Page) diagnostics(w http.ResponseWriter, _ *http.Request) (any, error) 
 		return nil, err
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // the page may be gone
+	_, _ = w.Write(b.Bytes()) // the page may have disconnected
 	return sent{}, nil
 }
 
-// diagnose writes a text for a report of a fault. It holds no prompts, answers or
-// keys.
+// diagnose writes a text for a bug report. It contains no prompts, answers or keys.
 func (p *Page) diagnose(b *bytes.Buffer) error {
 	s, err := p.o.Settings.Settings()
 	if err != nil {

@@ -8,55 +8,55 @@ import (
 	"time"
 )
 
-// startersFile lists models to begin with, by the memory of a machine. It is kept by
-// hand. Sizes and contexts are those of the files when they were listed; a download
-// takes size and digest from the hub.
+// startersFile lists recommended models by the memory of a machine. It is
+// maintained by hand. Sizes and contexts are those of the files when they were
+// listed. A download takes its size and digest from the hub.
 //
 //go:embed starters.json
 var startersFile []byte
 
-// starter is a model that a person may begin with.
+// starter is a model recommended for the start.
 type starter struct {
 	Ref         string  `json:"ref"`
 	Name        string  `json:"name"`
 	Note        string  `json:"note"`
 	Size        int64   `json:"size"`
 	Context     int     `json:"context"`
-	Active      int64   `json:"active,omitempty"` // weight bytes read for each token; 0: all
+	Active      int64   `json:"active,omitempty"` // bytes of weights that are read for each token; 0 for all
 	Recommended bool    `json:"recommended,omitempty"`
 	Fit         string  `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"`
-	Speed       float64 `json:"tok_s"` // expected tokens per second; 0: not known
+	Speed       float64 `json:"tok_s"` // expected tokens per second; 0 if unknown
 }
 
-// starterGroup is the part of the list for machines of one size.
+// starterGroup lists the models for machines with similar memory.
 type starterGroup struct {
 	Memory int64     `json:"memory_gib"`
 	Models []starter `json:"models"`
 }
 
-// demo is the model that is small enough to try the app at once.
+// demo is a model that is small enough to try the app immediately.
 var demo = starter{Ref: "demo", Name: "SmolLM2 135M", Note: "To try the app: fast, and often wrong.", Size: 98362432, Context: 8192}
 
-// efficiency is the part of the memory's bandwidth that reading weights reaches.
+// efficiency is the share of the memory bandwidth that reading weights reaches.
 const efficiency = 0.5
 
-// firstSteps is what a page shows that has no model.
+// firstSteps is what a page without models shows.
 type firstSteps struct {
 	Machine machine   `json:"machine"`
 	Models  []starter `json:"models"`
 	Demo    starter   `json:"demo"`
 }
 
-// bandwidth is the measured bandwidth of the memory.
+// bandwidth is the measured memory bandwidth.
 type bandwidth struct {
 	once  sync.Once
 	bytes float64 // per second
 }
 
-// starters answers with the models that suit this machine.
+// starters returns the models that suit this machine.
 func (p *Page) starters(http.ResponseWriter, *http.Request) (any, error) {
 	m := p.machine()
-	speed := 0.0 // unknown for the memory of a GPU
+	speed := 0.0 // unknown for a GPU
 	if m.Backend == "cpu" {
 		p.bandwidth.once.Do(func() { p.bandwidth.bytes = measureBandwidth(max(m.Threads, 1)) })
 		speed = p.bandwidth.bytes
@@ -64,8 +64,8 @@ func (p *Page) starters(http.ResponseWriter, *http.Request) (any, error) {
 	return firstStepsOn(m, speed)
 }
 
-// firstStepsOn picks the starters for a machine with a memory bandwidth in bytes per
-// second, 0 where that is not known.
+// firstStepsOn picks the starters for a machine. bandwidth is in bytes per second,
+// or 0 if unknown.
 func firstStepsOn(m machine, bandwidth float64) (*firstSteps, error) {
 	var groups []starterGroup
 	if err := json.Unmarshal(startersFile, &groups); err != nil {
@@ -73,7 +73,7 @@ func firstStepsOn(m machine, bandwidth float64) (*firstSteps, error) {
 	}
 	pick := groups[0]
 	for _, g := range groups[1:] {
-		if 10*m.Memory >= 9*(g.Memory<<30) { // the system keeps a part of it
+		if 10*m.Memory >= 9*(g.Memory<<30) { // the system reserves a part of it
 			pick = g
 		}
 	}
@@ -89,12 +89,12 @@ func firstStepsOn(m machine, bandwidth float64) (*firstSteps, error) {
 	return out, nil
 }
 
-// measureBandwidth reads memory with some threads at once and returns the bytes per
-// second. Of each thread the best of many short pieces counts, so that other work of
-// the machine does not.
+// measureBandwidth reads memory with several threads at once and returns the bytes
+// per second. For each thread, the best of many short pieces counts, so that other
+// work on the machine has little effect.
 func measureBandwidth(threads int) float64 {
 	const piece = 1 << 20 / 8
-	pieces := max(192/threads, 4) // together more than most processors cache
+	pieces := max(192/threads, 4) // together larger than most processor caches
 	best := make([]time.Duration, threads)
 	sums := make([]uint64, threads)
 	var work sync.WaitGroup
@@ -102,7 +102,7 @@ func measureBandwidth(threads int) float64 {
 		work.Go(func() {
 			block := make([]uint64, pieces*piece)
 			for k := range block {
-				block[k] = uint64(k) // else every page is the same zero page
+				block[k] = uint64(k) // otherwise all pages would share the zero page
 			}
 			for at := 0; at < len(block); at += piece {
 				start := time.Now()
@@ -121,7 +121,7 @@ func measureBandwidth(threads int) float64 {
 	return total
 }
 
-// sum adds numbers up in four chains, so that memory is the limit.
+// sum adds numbers in four independent chains, so that memory is the bottleneck.
 func sum(list []uint64) uint64 {
 	var a, b, c, d uint64
 	for ; len(list) >= 4; list = list[4:] {

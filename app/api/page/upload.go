@@ -14,8 +14,8 @@ import (
 	"godwit/app/hub"
 )
 
-// uploadModel copies a file that was dropped on a page in a browser, which does
-// not tell where the file lies.
+// uploadModel copies a file that was dropped on the page in a browser, because
+// browsers do not reveal the file's path.
 func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
 	if !fileName(name) {
@@ -42,18 +42,18 @@ func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	added, err := p.link(r.Context(), []string{filepath.Join(dir, name)})
 	if err != nil {
-		err = errors.Join(err, root.Remove(name)) // the copy is ours, and of no use
+		err = errors.Join(err, root.Remove(name)) // the incomplete copy is useless
 	}
 	return added, err
 }
 
-// fileName reports whether every system takes the name for a file.
+// fileName reports whether a file name is valid on every system.
 func fileName(name string) bool {
 	return strings.EqualFold(filepath.Ext(name), ".gguf") && !strings.HasPrefix(name, ".") && len(name) <= 200 &&
 		utf8.ValidString(name) && !strings.ContainsAny(name, `/\:*?"<>|`) && strings.IndexFunc(name, unicode.IsControl) < 0
 }
 
-// copy enters that a file is being copied; false: it is already.
+// copy records that a file is being copied. It returns false if it already is.
 func (l *library) copy(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *library) copied(name string) {
 	delete(l.copying, name)
 }
 
-// copyIn writes a file under a name that it gets when it is whole.
+// copyIn writes a file and renames it once it is complete.
 func copyIn(root *os.Root, name string, from io.Reader) error {
 	part := name + ".part"
 	f, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)

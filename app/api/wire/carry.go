@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// carried begins a text of Carry.
+// carried is the prefix of a text from Carry.
 const carried = "godwit1."
 
 // Carry packs reasoning into the opaque field in which a client keeps it for the
-// next turn: the signature of a thinking block, the encrypted content of a
-// reasoning item. It is not a secret; the client asked not to read it.
+// next turn: the signature of a thinking block, or the encrypted content of a
+// reasoning item. It is not a secret, but the client asked not to see it.
 func Carry(text string) string {
 	if text == "" {
 		return ""
@@ -24,7 +24,7 @@ func Carry(text string) string {
 	return carried + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Carried unpacks a text of Carry. What another server wrote gives nothing.
+// Carried unpacks a text from Carry. It returns "" for text from another server.
 func Carried(field string) string {
 	rest, ok := strings.CutPrefix(field, carried)
 	b, err := base64.RawURLEncoding.DecodeString(rest)

@@ -6,8 +6,8 @@ import (
 	"godwit/engine"
 )
 
-// FunctionCall is a call of an assistant's message in OpenAI's form, whose
-// arguments are JSON in a string.
+// FunctionCall is a call in an assistant message in OpenAI's form. Its arguments
+// are JSON in a string.
 func FunctionCall(id, name string, arguments json.RawMessage) json.RawMessage {
 	f := Object{}
 	f.SetText("name", name)
@@ -21,7 +21,7 @@ func FunctionCall(id, name string, arguments json.RawMessage) json.RawMessage {
 	return o.Raw()
 }
 
-// Chat completes a conversation with the defaults.
+// Chat returns a conversation completed with the defaults.
 func (m *Model) Chat(c engine.Chat) *engine.Chat {
 	if c.Thinking == nil {
 		c.Thinking = m.Defaults.Thinking

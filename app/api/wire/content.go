@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// partText names the field that holds the text of a part, by the part's type.
+// partText maps a part's type to the field with its text.
 var partText = map[string]string{
 	"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal",
 }
 
-// Content is the content of a message: a string, null, or a list of text
-// parts, which are joined by line breaks.
+// Content is the content of a message: a string, null, or a list of text parts,
+// which are joined by line breaks.
 type Content struct {
 	Text string
 	Set  bool // neither missing nor null
@@ -25,8 +25,8 @@ func (c *Content) DecodeWire(raw json.RawMessage, path string) error {
 	return err
 }
 
-// ReadContent is the text of a message's content. Parts that are not text are
-// an error that names the part and its type.
+// ReadContent returns the text of a message's content. A part that is not text
+// gives an error that names the part and its type.
 func ReadContent(raw json.RawMessage, path string) (string, error) {
 	switch Kind(raw) {
 	case "null", "nothing":
@@ -108,7 +108,7 @@ func (s *Strings) DecodeWire(raw json.RawMessage, path string) error {
 	return nil
 }
 
-// Stops is a Strings of stop strings, bounded in number and length.
+// Stops is a Strings of stop strings, limited in number and length.
 type Stops []string
 
 // DecodeWire reads either form.

@@ -12,22 +12,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of a body.
+// maxDepth limits the nesting of a body.
 const maxDepth = 128
 
-// Decoder is a wire type that reads itself, such as one that may be a string
+// Decoder is a wire type that decodes itself, such as a field that may be a string
 // or a list. path names the value in errors.
 type Decoder interface {
 	DecodeWire(raw json.RawMessage, path string) error
 }
 
-// Decode reads a JSON object into the struct that dst points to. Unknown
-// fields are ignored and null counts as missing; a known field of a wrong type
-// or outside of its tags' bounds is an *Error that names it.
+// Decode reads a JSON object into the struct that dst points to. Unknown fields are
+// ignored, and null counts as missing. A known field with a wrong type or outside
+// of its tags' bounds gives an *Error that names the field.
 //
 // Tags: json is the name; min and max bound a number; enum lists the allowed
-// strings, separated by commas; most bounds the length of strings, lists and
-// objects; need marks a field that must be there.
+// strings, separated by commas; most limits the length of strings, lists and
+// objects; need marks a required field.
 func Decode(body []byte, dst any) error {
 	if err := checkDepth(body); err != nil {
 		return err
@@ -49,8 +49,8 @@ func Decode(body []byte, dst any) error {
 	return decodeStruct(body, reflect.ValueOf(dst).Elem(), "")
 }
 
-// checkDepth refuses bodies that nest deeper than anything sensible before any
-// recursive code sees them.
+// checkDepth rejects bodies with excessive nesting before any recursive code sees
+// them.
 func checkDepth(body []byte) error {
 	depth, text := 0, false
 	for i := 0; i < len(body); i++ {
@@ -83,7 +83,7 @@ type field struct {
 	sampling bool // an embedded Sampling, which picks its own fields
 }
 
-// fieldCache keeps the fields of each wire type.
+// fieldCache caches the fields of each wire type.
 var fieldCache sync.Map // reflect.Type → []field
 
 func fieldsOf(t reflect.Type) []field {
@@ -231,7 +231,7 @@ func decodeString(raw json.RawMessage, dst reflect.Value, path string, f *field)
 	return nil
 }
 
-// clip shortens a client's text for an error.
+// clip truncates a client's text for an error.
 func clip(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -291,7 +291,7 @@ func List(raw json.RawMessage, path string) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// TextOrList reads a string, or a list that is not empty.
+// TextOrList reads a string or a non-empty list.
 func TextOrList(raw json.RawMessage, path string) (text string, list []json.RawMessage, err error) {
 	switch Kind(raw) {
 	case "a string":
@@ -309,7 +309,7 @@ func TextOrList(raw json.RawMessage, path string) (text string, list []json.RawM
 	return "", list, err
 }
 
-// Number reads a number within bounds; a nil bound does not apply.
+// Number reads a number within bounds. A nil bound does not apply.
 func Number(raw json.RawMessage, path string, least, most *float64) (float64, error) {
 	if Kind(raw) != "a number" {
 		return 0, Bad(path, "want a number, got %s", Kind(raw))
@@ -331,7 +331,8 @@ func bounds(x float64, path string, least, most *float64) error {
 	return nil
 }
 
-// Integer reads a whole number, exactly where it has no fraction or exponent.
+// Integer reads a whole number. It is exact if it has neither fraction nor
+// exponent.
 func Integer(raw json.RawMessage, path string, least, most *float64) (int64, error) {
 	if Kind(raw) != "a number" {
 		return 0, Bad(path, "want a whole number, got %s", Kind(raw))

@@ -1,6 +1,6 @@
-// Package wire holds what all dialects of the API share: strict decoding of
-// request bodies into wire types, errors, the parts of messages, and the shape
-// of a translated request.
+// Package wire holds what all dialects of the API share: strict decoding of request
+// bodies into wire types, errors, the parts of messages, and the shape of a
+// translated request.
 package wire
 
 import (
@@ -27,16 +27,16 @@ const (
 type Error struct {
 	Status  int
 	Type    string
-	Code    string // more exact than Type; may be empty
-	Param   string // the field that is wrong; may be empty
+	Code    string // more specific than Type; may be empty
+	Param   string // name of the wrong field; may be empty
 	Message string
 
-	Prompt, Context int // tokens; of an Overflow
+	Prompt, Context int // numbers of tokens in an Overflow
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Bad is a 400 that names a field.
+// Bad returns an error with status 400 that names a field.
 func Bad(param, format string, args ...any) *Error {
 	message := fmt.Sprintf(format, args...)
 	if param != "" {
@@ -45,7 +45,7 @@ func Bad(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: Invalid, Param: param, Message: message}
 }
 
-// At is an error about a field under another path.
+// At returns an error about a field under another path.
 func At(err error, from, to string) error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -57,18 +57,18 @@ func At(err error, from, to string) error {
 	return &moved
 }
 
-// Fault is an error of any other kind.
+// Fault returns an error of any other kind.
 func Fault(status int, kind, format string, args ...any) *Error {
 	return &Error{Status: status, Type: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// ErrorBody is the error object of OpenAI and of everything that has no form
-// of its own: {"error": {"message", "type", "code", "param"}}.
+// ErrorBody is the error object of OpenAI and of endpoints without a form of their
+// own: {"error": {"message", "type", "code", "param"}}.
 type ErrorBody struct {
 	Error ErrorObject `json:"error"`
 }
 
-// ErrorObject is the inner object of an ErrorBody.
+// ErrorObject is the object inside an ErrorBody.
 type ErrorObject struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -78,7 +78,7 @@ type ErrorObject struct {
 	Context int     `json:"n_ctx,omitempty"`
 }
 
-// Body is the error in OpenAI's form.
+// Body returns the error in OpenAI's form.
 func (e *Error) Body() any {
 	return ErrorBody{ErrorObject{
 		Message: e.Message, Type: e.Type, Param: optional(e.Param), Code: optional(e.Code),
@@ -93,7 +93,7 @@ func optional(s string) *string {
 	return &s
 }
 
-// Kind says in words what a JSON value is.
+// Kind describes the type of a JSON value in words.
 func Kind(raw json.RawMessage) string {
 	for _, c := range raw {
 		switch c {
@@ -121,7 +121,7 @@ func IsNull(raw json.RawMessage) bool {
 	return k == "null" || k == "nothing"
 }
 
-// TooLong is the error about more tokens than the context holds.
+// TooLong returns the error about more tokens than fit in the context.
 func TooLong(param string, tokens, context int) *Error {
 	e := Bad(param, "%d tokens, the context holds %d", tokens, context)
 	e.Type, e.Code, e.Prompt, e.Context = Overflow, "context_length_exceeded", tokens, context

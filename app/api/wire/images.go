@@ -17,7 +17,7 @@ func ImagePart(url string) json.RawMessage {
 	return o.Raw()
 }
 
-// TextPart is a text beside pictures.
+// TextPart is a text in a message with pictures.
 func TextPart(text string) json.RawMessage {
 	o := Object{}
 	o.SetText("type", "text")
@@ -25,7 +25,7 @@ func TextPart(text string) json.RawMessage {
 	return o.Raw()
 }
 
-// Parts collects the content of a message: texts, and pictures between them.
+// Parts collects the content of a message: texts with pictures between them.
 type Parts struct {
 	list   []json.RawMessage
 	texts  []string
@@ -43,7 +43,7 @@ func (p *Parts) Image(url string) { p.images, p.list = true, append(p.list, Imag
 // Empty reports whether nothing was added.
 func (p *Parts) Empty() bool { return len(p.list) == 0 }
 
-// Raw is the content: a string of the texts, one a line, or a list of parts where
+// Raw returns the content: a string with one text per line, or a list of parts if
 // there are pictures.
 func (p *Parts) Raw() json.RawMessage {
 	if p.images {
@@ -52,7 +52,7 @@ func (p *Parts) Raw() json.RawMessage {
 	return JSON(strings.Join(p.texts, "\n"))
 }
 
-// ReadParts is the content of a message, with pictures in the forms of chat
+// ReadParts reads the content of a message, with pictures in the forms of chat
 // completions and of responses.
 func ReadParts(raw json.RawMessage, path string) (json.RawMessage, error) {
 	if Kind(raw) != "a list" {
@@ -83,7 +83,7 @@ func ReadParts(raw json.RawMessage, path string) (json.RawMessage, error) {
 	return p.Raw(), nil
 }
 
-// imageURL is the URL of a part that is a picture.
+// imageURL returns the URL of a part that is a picture.
 func imageURL(part json.RawMessage, path string) (url string, ok bool, err error) {
 	if Kind(part) != "an object" {
 		return "", false, nil
@@ -93,7 +93,7 @@ func imageURL(part json.RawMessage, path string) (url string, ok bool, err error
 		return "", false, err
 	}
 	var kind string
-	_ = json.Unmarshal(o.Value("type"), &kind) // what is not a string is another kind
+	_ = json.Unmarshal(o.Value("type"), &kind) // a type that is not a string counts as another type
 	if kind != "image_url" && kind != "input_image" {
 		return "", false, nil
 	}
@@ -114,8 +114,8 @@ func imageURL(part json.RawMessage, path string) (url string, ok bool, err error
 	return url, true, err
 }
 
-// CheckImage checks the URL of a picture as far as that is possible without reading
-// the picture.
+// CheckImage checks the URL of a picture as far as possible without downloading the
+// picture.
 func CheckImage(url, path string) error {
 	if !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 		return Bad(path, "want a data: URL, or one with http or https")
@@ -123,7 +123,7 @@ func CheckImage(url, path string) error {
 	return nil
 }
 
-// Base64Image is the URL of a picture's file in base64.
+// Base64Image returns the URL of a picture file in base64.
 func Base64Image(media, data, path string) (string, error) {
 	if data == "" {
 		return "", Bad(path, "want the file of a picture in base64")

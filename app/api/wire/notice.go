@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// NoticeHeader says what was done differently from what a request asks for, one
-// header a notice.
+// NoticeHeader describes differences between what a request asked for and what was
+// done, with one header per notice.
 const NoticeHeader = "X-Godwit-Notice"
 
-// maxNotices bounds the notices of a request.
+// maxNotices limits the number of notices in a response.
 const maxNotices = 16
 
-// Notices are what a client should know about how its request was read.
+// Notices tell a client how its request was read.
 type Notices []string
 
-// Add adds a notice once. Client text in it has to be short.
+// Add adds a notice unless it was already added. Client text in it must be short.
 func (n *Notices) Add(format string, args ...any) {
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -15,12 +15,12 @@ type Member struct {
 // template may show to the model.
 type Object []Member
 
-// maxMembers bounds the keys of an object, which are looked for one after the
-// other.
+// maxMembers limits the number of keys in an object, which are searched one after
+// the other.
 const maxMembers = 256
 
-// ReadObject reads an object of at most 256 keys; of equal keys the last one
-// counts, at the place of the first.
+// ReadObject reads an object with at most 256 keys. If a key occurs twice, the last
+// value is used at the first position.
 func ReadObject(raw json.RawMessage, path string) (Object, error) {
 	if Kind(raw) != "an object" {
 		return nil, Bad(path, "want an object, got %s", Kind(raw))
@@ -47,7 +47,7 @@ func ReadObject(raw json.RawMessage, path string) (Object, error) {
 	return o, nil
 }
 
-// Value is the value of a key, nil where it is missing or null.
+// Value returns the value of a key, or nil if it is missing or null.
 func (o Object) Value(key string) json.RawMessage {
 	for i := range o {
 		if o[i].Key == key && !IsNull(o[i].Value) {
@@ -57,7 +57,7 @@ func (o Object) Value(key string) json.RawMessage {
 	return nil
 }
 
-// Has reports whether the key is there, null or not.
+// Has reports whether the key exists, even with the value null.
 func (o Object) Has(key string) bool {
 	for i := range o {
 		if o[i].Key == key {
@@ -67,7 +67,7 @@ func (o Object) Has(key string) bool {
 	return false
 }
 
-// Set replaces a value or adds it at the end.
+// Set replaces a value, or adds it at the end.
 func (o *Object) Set(key string, value json.RawMessage) {
 	for i := range *o {
 		if (*o)[i].Key == key {
@@ -81,7 +81,7 @@ func (o *Object) Set(key string, value json.RawMessage) {
 // SetText is Set of a string.
 func (o *Object) SetText(key, value string) { o.Set(key, JSON(value)) }
 
-// Remove takes a key out.
+// Remove removes a key.
 func (o *Object) Remove(key string) {
 	for i := range *o {
 		if (*o)[i].Key == key {
@@ -117,8 +117,8 @@ func RawList(items []json.RawMessage) json.RawMessage {
 	return append(b, ']')
 }
 
-// JSON writes a value of our own, which always can be, without escaping <, >
-// and &.
+// JSON encodes one of the server's own values, which cannot fail, without escaping
+// <, > and &.
 func JSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -129,8 +129,8 @@ func JSON(v any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Compact writes client JSON, known to be valid, without the blanks between
-// its parts.
+// Compact removes the white space between the parts of client JSON, which must be
+// valid.
 func Compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {

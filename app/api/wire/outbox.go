@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Patience is how much of a stream waits for its client, and for how long.
+// Patience limits how much of a stream waits for its client, and for how long.
 type Patience struct {
-	Bytes int           // text that the client has not taken yet
-	Stall time.Duration // time without progress that ends the answer once that much waits
+	Bytes int           // bytes that the client has not received yet
+	Stall time.Duration // time without progress after which the answer ends if that much waits
 }
 
 // DefaultPatience is the patience of every server.
 func DefaultPatience() Patience { return Patience{256 << 10, 10 * time.Second} }
 
-// SendBuffer is the size of a connection's send buffer. The kernel's own choice grows
-// to megabytes, which a client that reads nothing would fill first.
+// SendBuffer is the size of a connection's send buffer. The kernel's default grows
+// to megabytes, which a client that does not read would fill first.
 const SendBuffer = 128 << 10
 
-// Outbox sends a stream at the pace of its client, so that the answer is generated at
-// its own pace. It is the http.ResponseWriter of one writer.
+// Outbox sends a stream as fast as its client reads, while the answer is generated
+// at its own speed. It is an http.ResponseWriter for one writer.
 type Outbox struct {
 	w     http.ResponseWriter
 	limit Patience
@@ -31,7 +31,7 @@ type Outbox struct {
 	buf     []byte
 	flush   bool
 	ended   bool // nothing more will be written
-	stalled bool // nothing waits for the client any more
+	stalled bool // nothing is sent to the client any more
 	err     error
 	begun   bool
 	fill    chan struct{} // signals the sender, capacity 1
@@ -39,22 +39,22 @@ type Outbox struct {
 	done    chan struct{} // closed when the sender has returned
 }
 
-// NewOutbox returns an outbox of a client. stop is called with the reason if the
-// client stalls. What is written then still waits for the client.
+// NewOutbox returns an outbox for a client. If the client stalls, stop is called
+// with the reason. Text that is written afterwards is still sent.
 func NewOutbox(w http.ResponseWriter, limit Patience, stop func(error)) *Outbox {
 	return &Outbox{w: w, limit: limit, stop: stop, fill: make(chan struct{}, 1), taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-// Header returns the header of the answer.
+// Header returns the header of the response.
 func (o *Outbox) Header() http.Header { return o.w.Header() }
 
-// WriteHeader begins the answer.
+// WriteHeader starts the response.
 func (o *Outbox) WriteHeader(status int) { o.w.WriteHeader(status) }
 
 // SetWriteDeadline does nothing: the sender sets the deadlines.
 func (o *Outbox) SetWriteDeadline(time.Time) error { return nil }
 
-// Flush sends what was written, once the client takes it.
+// Flush sends the written text as soon as the client reads.
 func (o *Outbox) Flush() {
 	o.mu.Lock()
 	o.flush = true
@@ -69,7 +69,7 @@ func (o *Outbox) wake() {
 	}
 }
 
-// Write takes bytes in. It waits while the outbox is full and the client reads.
+// Write adds bytes. It waits while the outbox is full and the client still reads.
 func (o *Outbox) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	for o.err == nil && !o.stalled && len(o.buf) > 0 && len(o.buf)+len(b) > o.limit.Bytes {
@@ -99,7 +99,7 @@ func (o *Outbox) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close waits until the client has taken everything, or has gone.
+// Close waits until the client has received everything or has disconnected.
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	o.ended = true
@@ -144,11 +144,12 @@ func (o *Outbox) send() {
 	}
 }
 
-// pieceBytes are written at a time. Each piece has writeTimeout, so that a slow client
-// gets long texts too.
+// pieceBytes is the size of one write. Each write has writeTimeout, so that slow
+// clients also receive long texts.
 const pieceBytes = 16 << 10
 
-// writePieces writes to a client that may be slow. A writer without deadlines has none.
+// writePieces writes to a client that may be slow. A writer without deadlines has
+// no limit.
 func writePieces(w http.ResponseWriter, control *http.ResponseController, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), pieceBytes)

@@ -7,8 +7,7 @@ import (
 	"godwit/engine"
 )
 
-// Options are the sampling options that a model made of another one brings, in
-// the names of Ollama's.
+// Options are the sampling options of a derived model, under Ollama's names.
 type Options struct {
 	Sampling
 	Predict *int  `json:"num_predict" min:"-2" doc:"Most tokens of the answer; negative: until the context is full."`
@@ -17,7 +16,7 @@ type Options struct {
 	Context *int  `json:"num_ctx" min:"1" max:"16777216" doc:"Tokens that the context has to hold. The model is loaded again where it holds fewer, with at most its trained length."`
 }
 
-// ProfileOptions are the options of a model; none for one without a profile.
+// ProfileOptions returns the options of a model, or none if it has no profile.
 func ProfileOptions(p *hub.Profile) (o Options, err error) {
 	if p == nil || IsNull(p.Parameters) {
 		return o, nil
@@ -25,10 +24,10 @@ func ProfileOptions(p *hub.Profile) (o Options, err error) {
 	return o, Decode(p.Parameters, &o)
 }
 
-// options are the model's own.
+// options returns the model's own options.
 func (m *Model) options() (Options, error) { return ProfileOptions(m.Info.Profile) }
 
-// Complete gives a request what the model's profile says and the request does not.
+// Complete adds the settings in the model's profile that the request does not set.
 func (m *Model) Complete(r *engine.Request) error {
 	o, err := m.options()
 	if err != nil {
@@ -40,8 +39,8 @@ func (m *Model) Complete(r *engine.Request) error {
 	return nil
 }
 
-// introduce puts the system prompt and the messages of the model's profile in
-// front of a conversation. One with a system prompt of its own keeps it.
+// introduce puts the system prompt and the messages of the model's profile before a
+// conversation. A conversation with its own system prompt keeps that.
 func (m *Model) introduce(c *engine.Chat) {
 	p := m.Info.Profile
 	if p == nil {
@@ -52,7 +51,7 @@ func (m *Model) introduce(c *engine.Chat) {
 	}
 	list, err := List(c.Messages, "messages")
 	if err != nil {
-		return // the conversation is refused later, with its own error
+		return // the conversation is rejected later with its own error
 	}
 	var first []json.RawMessage
 	if p.System != "" && !(len(list) > 0 && instructs(list[0])) {

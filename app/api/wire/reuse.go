@@ -9,29 +9,29 @@ import (
 	"godwit/engine"
 )
 
-// PrivateHeader asks, in every dialect, that nothing of a request is left when
-// its answer ends.
+// PrivateHeader requests, in every dialect, that no cached text of a request
+// remains when its answer ends.
 const PrivateHeader = "X-Godwit-Private"
 
-// maxSalt bounds a cache_salt.
+// maxSalt limits the length of a cache_salt.
 const maxSalt = 1024
 
-// reuse is what a request says about reading prompts again. Like the sampling
-// parameters it is part of every dialect.
+// reuse holds a request's fields about the reuse of prompts. Like the sampling
+// parameters, they are part of every dialect.
 type reuse struct {
 	prompt *bool
 	store  *bool
 	salt   string
 }
 
-// reuseFields are its fields, with their type and what they do.
+// reuseFields are these fields with their types and descriptions.
 var reuseFields = []struct{ name, kind, help string }{
 	{"cache_prompt", "boolean", "false: compute the whole prompt again."},
 	{"cache_store", "boolean", "false: nothing of the request is kept when its answer ends."},
 	{"cache_salt", "string", "Only requests with the same text here share what was read."},
 }
 
-// decode picks the fields out of an object.
+// decode picks the fields from an object.
 func (u *reuse) decode(object map[string]json.RawMessage, path string) (err error) {
 	for _, f := range []struct {
 		name string
@@ -65,15 +65,15 @@ func (u *reuse) apply(r *engine.Request) {
 	r.Salt = u.salt
 }
 
-// Whose is whose requests a request may share with, and whether it leaves
-// anything.
+// Whose says with which other requests a request may share cached prompts, and
+// whether any cached text may remain.
 type Whose struct {
-	Key     string // empty: everybody's
+	Key     string // empty if all requests share
 	Private bool
 }
 
-// WhoseIs reads the header of a request. Those with different API keys share
-// nothing, unless they are to.
+// WhoseIs reads the header of a request. Requests with different API keys share
+// nothing, unless the settings allow it.
 func WhoseIs(r *http.Request, key string, shared bool) Whose {
 	w := Whose{Private: r.Header.Get(PrivateHeader) != "" && r.Header.Get(PrivateHeader) != "0"}
 	if key != "" && !shared {
@@ -89,7 +89,7 @@ func (w Whose) Apply(r *engine.Request) {
 	r.Salt = w.Salt(r.Salt)
 }
 
-// Salt is the salt of a request's own one.
+// Salt combines the key with the request's own salt.
 func (w Whose) Salt(own string) string {
 	if w.Key == "" && own == "" {
 		return ""
@@ -97,12 +97,12 @@ func (w Whose) Salt(own string) string {
 	return w.Key + "/" + own
 }
 
-// Ended says where the reuse of a prompt ended, and why, without any text. It is a
+// Ended says where the reuse of a prompt ended and why, without any text. It is a
 // part of every dialect's usage.
 type Ended struct {
 	At  int    `json:"cache_ended_at,omitempty"`
 	Why string `json:"cache_ended_why,omitempty"`
 }
 
-// EndOf is the end of an answer's reuse.
+// EndOf returns the end of an answer's reuse.
 func EndOf(r *engine.Result) Ended { return Ended{r.Ended, r.Why} }

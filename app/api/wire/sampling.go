@@ -12,8 +12,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// Sampling is the sampling parameters of a request, under the names that the
-// engine's table gives them. It is embedded in requests.
+// Sampling is the sampling parameters of a request, under the names in the engine's
+// table. It is embedded in requests.
 type Sampling struct {
 	set  []value
 	seed *int64
@@ -36,12 +36,12 @@ type bias struct {
 	x    float64
 }
 
-// MaxBias bounds a logit bias.
+// MaxBias limits the size of a logit bias.
 const MaxBias = 100
 
 const maxBiases = 4096
 
-// decode picks the parameters out of an object.
+// decode picks the parameters from an object.
 func (s *Sampling) decode(object map[string]json.RawMessage, path string) error {
 	for _, f := range engine.SamplingFields() {
 		for _, name := range append([]string{f.Name}, f.Aliases...) {
@@ -83,8 +83,8 @@ func (s *Sampling) decodeField(f engine.SamplingField, raw json.RawMessage, path
 	return err
 }
 
-// Seed reads a seed of 64 bits, with or without a sign. 2^64-1 has the bits of -1,
-// which asks for a random seed, and becomes another.
+// Seed reads a 64-bit seed, signed or unsigned. 2^64-1 has the same bits as -1,
+// which requests a random seed, so it becomes another seed.
 func Seed(raw json.RawMessage, path string) (int64, error) {
 	if u, err := strconv.ParseUint(string(bytes.TrimSpace(raw)), 10, 64); err == nil {
 		if u == math.MaxUint64 {
@@ -181,8 +181,8 @@ func biasValue(raw json.RawMessage, path string) (float64, error) {
 	return Number(raw, path, &least, &most)
 }
 
-// Apply changes what the request says. words turns a text into tokens, for
-// biases on texts.
+// Apply applies the parameters of the request. words tokenises text, for biases on
+// texts.
 func (s *Sampling) Apply(p *engine.Sampling, words func(text string) ([]llm.Token, error)) error {
 	for _, v := range s.set {
 		if err := v.field.Set(p, v.x); err != nil {

@@ -9,11 +9,11 @@ import (
 	"godwit/engine"
 )
 
-// Schemas collects the JSON schemas of wire types for the OpenAPI document.
-// Structs get an entry of their own, by package and name.
+// Schemas collects the JSON schemas of wire types for the OpenAPI document. Each
+// struct has an entry, by package and name.
 type Schemas map[string]map[string]any
 
-// schemer is a wire type that knows its schema.
+// schemer is a wire type that provides its own schema.
 type schemer interface{ schema() map[string]any }
 
 func (Content) schema() map[string]any {
@@ -41,7 +41,7 @@ func (Sampling) fields(properties map[string]any) {
 		}
 		for _, name := range append([]string{f.Name}, f.Aliases...) {
 			p := map[string]any{"type": []string{kind, "null"}, "description": f.Help}
-			if f.Name != "seed" { // its bounds are those of 64 bits
+			if f.Name != "seed" { // its bounds are those of 64-bit numbers
 				p["minimum"], p["maximum"] = f.Min, f.Max
 			}
 			properties[name] = p
@@ -57,11 +57,10 @@ func (Sampling) fields(properties map[string]any) {
 	}
 }
 
-// Request is the schema of a request's wire type: fields that are not required
-// may be null.
+// Request returns the schema of a request's wire type. Optional fields may be null.
 func (s Schemas) Request(v any) map[string]any { return s.of(reflect.TypeOf(v), true) }
 
-// Answer is the schema of an answer's wire type.
+// Answer returns the schema of a response's wire type.
 func (s Schemas) Answer(v any) map[string]any { return s.of(reflect.TypeOf(v), false) }
 
 func (s Schemas) of(t reflect.Type, request bool) map[string]any {
@@ -128,7 +127,7 @@ func (s Schemas) object(t reflect.Type, request bool) map[string]any {
 	return ref
 }
 
-// members adds the fields of a struct, those of embedded ones among them.
+// members adds the fields of a struct, including those of embedded structs.
 func (s Schemas) members(t reflect.Type, request bool, properties map[string]any, required *[]string) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -143,7 +142,7 @@ func (s Schemas) members(t reflect.Type, request bool, properties map[string]any
 			continue
 		case sf.Anonymous && name == "" && inner.Kind() == reflect.Struct:
 			all := required
-			if sf.Type.Kind() == reflect.Pointer { // may be left out as a whole
+			if sf.Type.Kind() == reflect.Pointer { // the whole object may be missing
 				all = new([]string)
 			}
 			s.members(inner, request, properties, all)

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// writeTimeout is how long a client may take to take in a piece of a stream.
+// writeTimeout is how long a client may take to receive a piece of a stream.
 const writeTimeout = 30 * time.Second
 
-// Out writes server-sent events or JSON lines. Headers go out with the
-// first message.
+// Out writes server-sent events or JSON lines. The first message also sends the
+// headers.
 type Out struct {
 	W       http.ResponseWriter
 	control *http.ResponseController
 	lines   bool
-	Begun   bool // the headers are out
+	Begun   bool // the headers have been sent
 	buf     []byte
 }
 
-// NewOut returns a stream to a client; lines: of JSON lines.
+// NewOut returns a stream to a client. lines selects JSON lines.
 func NewOut(w http.ResponseWriter, lines bool) *Out {
 	return &Out{W: w, control: http.NewResponseController(w), lines: lines}
 }
@@ -38,7 +38,7 @@ func (s *Out) begin() {
 	s.W.WriteHeader(http.StatusOK)
 }
 
-// Send writes one message; Flush sends it off.
+// Send writes one message. Flush sends it.
 func (s *Out) Send(name string, data any) error {
 	s.buf = s.buf[:0]
 	if !s.lines {
@@ -59,10 +59,10 @@ func (s *Out) Send(name string, data any) error {
 	return s.write()
 }
 
-// Heartbeat keeps the connection alive where nothing else is to be said.
+// Heartbeat keeps an idle connection alive.
 func (s *Out) Heartbeat() error { return s.Comment("waiting for the model") }
 
-// Comment sends a line that clients pass over. JSON lines have none.
+// Comment sends a line that clients ignore. JSON lines have no comments.
 func (s *Out) Comment(text string) error {
 	if s.lines {
 		return nil
@@ -79,10 +79,10 @@ func (s *Out) write() error {
 	return writePieces(s.W, s.control, s.buf)
 }
 
-// Flush sends off what was written.
+// Flush sends what was written.
 func (s *Out) Flush() error { return s.control.Flush() }
 
-// Raw sends bytes of a stream that was written before.
+// Raw sends bytes of a stream that was recorded earlier.
 func (s *Out) Raw(b []byte) error {
 	s.buf = append(s.buf[:0], b...)
 	return s.write()

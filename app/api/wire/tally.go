@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// TallyKey finds the tally of a request in its context.
+// TallyKey is the key of a request's tally in its context.
 type TallyKey struct{}
 
-// Tally is what a request has used so far, for the request log.
+// Tally counts what a request has used so far, for the request log.
 type Tally struct {
 	mu                        sync.Mutex
 	model                     string
 	prompt, cached, generated int
 }
 
-// TallyOf returns the tally of a request, or one that nobody reads.
+// TallyOf returns the tally of a request, or a new one if the request has none.
 func TallyOf(ctx context.Context) *Tally {
 	if t, ok := ctx.Value(TallyKey{}).(*Tally); ok {
 		return t
@@ -23,7 +23,7 @@ func TallyOf(ctx context.Context) *Tally {
 	return &Tally{}
 }
 
-// Use names the model of the request.
+// Use sets the model of the request.
 func (t *Tally) Use(model string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *Tally) Add(prompt, cached, generated int) {
 	t.prompt, t.cached, t.generated = t.prompt+prompt, t.cached+cached, t.generated+generated
 }
 
-// Attrs are the attributes of the log line of a request that used a model.
+// Attrs returns the attributes of the log line for a request that used a model.
 func (t *Tally) Attrs() []any {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,7 +2,8 @@ package wire
 
 import "math"
 
-// Unit makes a row as long as 1, as OpenAI's are; a row of zeros stays.
+// Unit scales a row to length 1, as in OpenAI's embeddings. A row of zeros stays
+// zero.
 func Unit(row []float32) []float32 {
 	var sum float64
 	for _, x := range row {

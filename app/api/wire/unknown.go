@@ -11,20 +11,19 @@ import (
 	"godwit/engine"
 )
 
-// IgnoredHeader names, in an answer of any dialect, the fields of the request
-// that the server does not know.
+// IgnoredHeader lists the request's unknown fields in a response of any dialect.
 const IgnoredHeader = "X-Godwit-Ignored"
 
 // Limits of an IgnoredHeader.
 const (
-	maxIgnored     = 16 // names
-	maxIgnoredName = 64 // bytes of one
-	maxIgnoredList = 64 // entries of a list that are looked at
+	maxIgnored     = 16 // number of names
+	maxIgnoredName = 64 // bytes of one name
+	maxIgnoredList = 64 // number of list elements that are examined
 )
 
 // Ignored returns the value of an IgnoredHeader for a body that is read into the
 // wire type of request: the paths of its unknown fields, separated by commas, or
-// nothing. A field that is null counts as missing. The body may be any bytes.
+// "". A field that is null counts as missing. The body may be any bytes.
 func Ignored(body []byte, request any) string {
 	if request == nil {
 		return ""
@@ -57,8 +56,8 @@ func (u *unknown) add(path string) {
 	}
 }
 
-// plainName writes a path in characters that cannot end a header or a name in
-// it; other bytes are percent-encoded.
+// plainName writes a path in characters that cannot end a header or a name in it.
+// Other bytes are percent-encoded.
 func plainName(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -76,10 +75,11 @@ func plainName(path string) string {
 	return b.String()
 }
 
-// known are the fields of a wire type by name.
+// known caches the fields of each wire type by name.
 var known sync.Map // reflect.Type → map[string]reflect.Type
 
-// knownOf returns the type of every field; nil for one that has no fields of its own.
+// knownOf returns the type of every field. It returns nil for a type without fields
+// of its own.
 func knownOf(t reflect.Type) map[string]reflect.Type {
 	if m, ok := known.Load(t); ok {
 		return m.(map[string]reflect.Type)
@@ -105,8 +105,8 @@ func knownOf(t reflect.Type) map[string]reflect.Type {
 	return m
 }
 
-// nested is the struct that a field holds, or a list of it; nil for other types
-// and for those that read themselves.
+// nested returns the struct in a field or in a list. It returns nil for other types
+// and for types that decode themselves.
 func nested(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
 		t = t.Elem()
@@ -117,7 +117,7 @@ func nested(t reflect.Type) reflect.Type {
 	return t
 }
 
-// object looks at an object, or at the objects of a list.
+// object examines an object, or the objects in a list.
 func (u *unknown) object(raw []byte, t reflect.Type, path string) {
 	switch Kind(raw) {
 	case "an object":
@@ -146,7 +146,7 @@ func (u *unknown) object(raw []byte, t reflect.Type, path string) {
 // eachMember calls f with the keys and values of an object. It stops at the
 // first byte that is not JSON.
 func eachMember(raw []byte, f func(key string, value []byte)) {
-	i := skipBlank(raw, 0) + 1 // behind the brace
+	i := skipBlank(raw, 0) + 1 // after the opening brace
 	for {
 		i = skipBlank(raw, i)
 		if i >= len(raw) || raw[i] != '"' {
@@ -200,8 +200,8 @@ func skipBlank(raw []byte, i int) int {
 	return i
 }
 
-// skipValue returns the end of the value that begins at i, or more than the
-// length of raw if it has none.
+// skipValue returns the end of the value that begins at i. If there is no value, it
+// returns more than the length of raw.
 func skipValue(raw []byte, i int) int {
 	depth, text := 0, false
 	for ; i < len(raw); i++ {
