@@ -10,8 +10,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// A generated token allocates nothing, from the scheduler through the device
-// to the sampler: more tokens than a page of the cache has cells.
+// Generating a token allocates nothing, from the scheduler through the device to
+// the sampler, even across a page border of the cache.
 func TestDecodeAllocs(t *testing.T) {
 	chain := sample.Params{
 		Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05,
@@ -60,9 +60,9 @@ func TestDecodeAllocs(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			const counters = 4 // the device's counters are read now and then, which allocates
+			const counters = 4 // reading the device's counters from time to time allocates
 			n := counters + 1.
-			for round := 0; n > counters && round < 3; round++ { // the runtime may allocate beside one of them
+			for round := 0; n > counters && round < 3; round++ { // the runtime may allocate at the same time
 				n = testing.AllocsPerRun(1, func() { // runs twice
 					for range tokens {
 						step(true)

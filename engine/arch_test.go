@@ -19,7 +19,7 @@ import (
 	"godwit/engine/model"
 )
 
-// modelFile is a file that a test takes apart.
+// modelFile is a model file in parts, which tests change.
 type modelFile struct {
 	kv      []gguf.KV
 	tensors []gguf.Tensor
@@ -35,7 +35,7 @@ func parseModel(t *testing.T, f *gguf.File) modelFile {
 	return m
 }
 
-// open opens what the parts make.
+// open writes the parts to a file and opens it.
 func (m modelFile) open(t *testing.T) (model.Model, error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -75,12 +75,12 @@ func allModels(t *testing.T) map[string]modelFile {
 	return out
 }
 
-// optional are tensors that a model can do without, unless its architecture declares
-// them as required.
+// optional are tensors that a model can do without, unless its architecture
+// declares them as required.
 var optional = regexp.MustCompile(`\.bias$|^output\.weight$|^rope_f|^token_types|layer_output_scale|^blk\.\d+\.attn_[qk]_norm\.weight$|attn_v\.weight$|attn_qkv\.weight$|ssm_in\.weight$|\.scale$`)
 
-// TestTensors takes every tensor of every model away, and gives it another
-// shape: either way the error names it, unless the model can do without.
+// TestTensors removes every tensor of every model, and then gives it another shape.
+// In both cases the error names the tensor, unless the model can do without it.
 func TestTensors(t *testing.T) {
 	for name, m := range allModels(t) {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestTensors(t *testing.T) {
 			layers := whole.Config().Layers
 			for i, x := range m.tensors[:min(len(m.tensors), 150)] {
 				if layer, ok := layerOf(x.Name); ok && layer >= layers {
-					continue // predicts further tokens, not bound
+					continue // predicts further tokens and is not bound
 				}
 				less := modelFile{m.kv, slices.Delete(slices.Clone(m.tensors), i, i+1)}
 				_, err := less.open(t)
@@ -128,13 +128,14 @@ func (m modelFile) arch() (name string) {
 	return name
 }
 
-// layerOf is the layer in a tensor's name.
+// layerOf returns the layer in a tensor's name.
 func layerOf(name string) (layer int, ok bool) {
 	n, err := fmt.Sscanf(name, "blk.%d.", &layer)
 	return layer, n == 1 && err == nil
 }
 
-// substitute says that another tensor is looked for when this one is missing.
+// substitute reports whether opening looks for another tensor if this one is
+// missing.
 func substitute(name string) bool {
 	return strings.Contains(name, "ffn_gate_up_exps") || strings.Contains(name, "ssm_in") || strings.Contains(name, "attn_q.weight")
 }
@@ -147,11 +148,12 @@ func rowsOf(shape []int) int {
 	return n
 }
 
-// TestHyperParameters sets single values of small models to what nobody knows.
+// TestHyperParameters sets single hyper-parameters of small models to unsupported
+// values.
 func TestHyperParameters(t *testing.T) {
 	for _, c := range []struct {
 		make func() *maker
-		key  string // key that the error names, or its beginning
+		key  string // key in the error, or its prefix
 		v    any
 	}{
 		{llamaMerged, "rope.scaling.type", "su"},
@@ -171,7 +173,7 @@ func TestHyperParameters(t *testing.T) {
 		{llamaMerged, rmsEps, "small"},
 		{llamaMerged, rmsEps, -1e-5},
 		{llamaMerged, rmsEps, 1e30},
-		{llamaMerged, rmsEps, 1e300}, // more than a float32 holds
+		{llamaMerged, rmsEps, 1e300}, // too large for float32
 		{llamaMerged, "block_count", 1},
 		{llamaMerged, "rope.freq_base", 1.0},
 		{llamaMerged, "rope.freq_base", 1e300},
@@ -229,7 +231,7 @@ func TestHyperParameters(t *testing.T) {
 	}
 }
 
-// llamaWide says how wide its heads are.
+// llamaWide is a Llama that states the size of its heads.
 func llamaWide() *maker {
 	m := llamaLike("llama", 2, nil)
 	m.kv["attention.key_length"], m.kv["attention.value_length"] = peerHead, peerHead
@@ -245,7 +247,7 @@ func (m *maker) parts(t *testing.T) modelFile {
 	return parseModel(t, f)
 }
 
-// TestArchs looks at the error about an unknown architecture.
+// TestArchs checks the error about an unknown architecture.
 func TestArchs(t *testing.T) {
 	m := newMaker("perceptron", 1, nil)
 	_, err := m.parts(t).open(t)
@@ -262,9 +264,9 @@ func TestArchs(t *testing.T) {
 	}
 }
 
-// TestHostile sets every number of every model's architecture to values that
-// make no sense, one after the other: opening and recording the pass gives an
-// error or a plan, and neither panics nor asks for much memory.
+// TestHostile sets every number of every architecture to absurd values, one at a
+// time. Opening the model and recording the pass gives an error or a plan. Neither
+// panics or allocates much memory.
 func TestHostile(t *testing.T) {
 	values := []any{
 		uint64(0), uint64(1), uint64(3), uint64(math.MaxInt32), uint64(1 << 62), int32(-1), float32(math.NaN()), float32(-1), float32(1e30),
@@ -302,8 +304,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestWindowPattern: which layers are windowed may be written as truth values or as
-// integers.
+// TestWindowPattern checks that the list of windowed layers may consist of booleans
+// or of integers.
 func TestWindowPattern(t *testing.T) {
 	for _, pattern := range []any{[]bool{true, false, false, true}, []int{1, 0, 0, 1}} {
 		m := olmo3()
@@ -348,7 +350,7 @@ func TestVocabularyNamed(t *testing.T) {
 	}
 }
 
-// TestTemplateNoText opens a model whose template is there and is not text.
+// TestTemplateNoText opens a model whose template is not a text.
 func TestTemplateNoText(t *testing.T) {
 	f, err := gguf.Open(golden.Small(t, "llama-hd64"))
 	if err != nil {

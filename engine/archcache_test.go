@@ -48,7 +48,8 @@ func TestEveryCacheType(t *testing.T) {
 	}
 }
 
-// tailRows are the logits of the last rows of a prompt, which look at packed pages.
+// tailRows are the logits of the last rows of a prompt, which attend to packed
+// pages.
 func tailRows(t *testing.T, m *tinyModel, ids []llm.Token, name string, step bool) []float32 {
 	t.Helper()
 	var pos []int

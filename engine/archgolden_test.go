@@ -15,16 +15,15 @@ import (
 	"godwit/engine/model"
 )
 
-// unregistered are the architectures of the golden data that cannot be loaded,
-// in order. Whoever adds one takes it out of the list.
+// unregistered lists, sorted, the architectures in the golden data that cannot be
+// loaded. Remove an architecture from the list when you add it.
 var unregistered = strings.Fields(`
 	deepseek4 glm5-next graniteswitch minimax-m3 qwen4exp
 `)
 
-// TestArchModels compares a model of every architecture with what llama.cpp
-// computes: logits of a prompt that is read in one piece and of one that is read
-// token by token, or the pooled row. Architectures that are not registered have
-// to be listed in unregistered.
+// TestArchModels compares a model of every architecture with llama.cpp: the logits
+// of a prompt in one piece and token by token, or the pooled row. Architectures
+// that are not registered must be listed in unregistered.
 func TestArchModels(t *testing.T) {
 	var missing []string
 	for _, m := range golden.Archs(t) {
@@ -32,7 +31,7 @@ func TestArchModels(t *testing.T) {
 		switch err := opens(path); {
 		case errors.Is(err, model.ErrArch) && !slices.Contains(missing, m.Arch):
 			missing = append(missing, m.Arch)
-		case errors.Is(err, model.ErrArch), m.Mode == "mtp": // prediction blocks are not run
+		case errors.Is(err, model.ErrArch), m.Mode == "mtp": // prediction blocks are not supported
 		default:
 			t.Run(m.Name, func(t *testing.T) { checkArch(t, &m, path, engine.Options{Threads: 1}) })
 		}
@@ -43,7 +42,7 @@ func TestArchModels(t *testing.T) {
 	}
 }
 
-// opens returns the error that opening a file gives.
+// opens returns the error of opening a file.
 func opens(path string) error {
 	m, err := engine.OpenModel(path)
 	if err != nil {
@@ -52,8 +51,8 @@ func opens(path string) error {
 	return m.Close()
 }
 
-// lacking are the architectures with something that no kernel computes, and what the
-// error calls it; the CPU runs them instead.
+// lacking lists the architectures that need something for which there is no kernel,
+// with its name in the error. The CPU runs them instead.
 var lacking = map[string]string{
 	"apertus":         "an exponential",
 	"bailingmoe3":     "a recurrence that decays by column",
@@ -81,8 +80,8 @@ var lacking = map[string]string{
 	"t5encoder":       "relative positions",
 }
 
-// checkLack opens a model whose architecture the GPU backend lacks: the error names
-// what is missing, and with Fallback the CPU computes what llama.cpp computes.
+// checkLack opens a model whose architecture the GPU backend does not support. The
+// error names what is missing. With Fallback, the CPU gives llama.cpp's results.
 func checkLack(t *testing.T, m *golden.Model, what string) {
 	t.Helper()
 	path := m.Save(t)
@@ -94,9 +93,9 @@ func checkLack(t *testing.T, m *golden.Model, what string) {
 	checkArch(t, m, path, o)
 }
 
-// One model of an architecture gives on the GPU backend what llama.cpp computes.
-// CI draws 40 architectures and prints the seed, which GODWIT_SEED repeats;
-// GODWIT_TEST=all takes all of them.
+// Compares one model per architecture on the GPU backend with llama.cpp. CI draws
+// 40 architectures and prints the seed. GODWIT_SEED repeats a draw, and
+// GODWIT_TEST=all runs all architectures.
 func TestArchModelsOnKernels(t *testing.T) {
 	var list []golden.Model
 	seen := make(map[string]bool)
@@ -156,8 +155,8 @@ func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int
 	return e.Config().Layers
 }
 
-// farthest is the largest difference, where logits of suppressed tokens are
-// equal that are far below all others.
+// farthest returns the largest difference. Logits of suppressed tokens, which are
+// far below all others, must be equal.
 func farthest(got, want []float32) (most float64) {
 	const suppressed = -1e30
 	if len(got) != len(want) {
@@ -175,7 +174,7 @@ func farthest(got, want []float32) (most float64) {
 	return most
 }
 
-// unit is a vector at length 1.
+// unit scales a vector to length 1.
 func unit(x []float32) []float32 {
 	var sum float64
 	for _, v := range x {

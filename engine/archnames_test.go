@@ -13,12 +13,12 @@ import (
 	"godwit/engine/model"
 )
 
-// namesakes are folders whose own names are written like those of architectures:
-// formats of calls and of text, tokenizers, projectors and test files.
+// namesakes are folders with names that contain those of architectures: formats of
+// calls and of text, tokenizers, projectors and test files.
 var namesakes = []string{"engine/arch", "engine/chat", "engine/tokenizer", "engine/fetch", "engine/vision", "engine/testmodel"}
 
-// TestArchNames checks that adding an architecture touches one file: no source outside
-// engine/arch compares with the name of one.
+// TestArchNames checks that adding an architecture touches one file: no source
+// outside engine/arch compares with the name of an architecture.
 func TestArchNames(t *testing.T) {
 	archs := model.Archs()
 	checked := 0

@@ -14,7 +14,7 @@ import (
 	"godwit/engine/model"
 )
 
-// renamed is the model of another architecture's name.
+// renamed returns a model under another architecture's name.
 func renamed(t *testing.T, m *golden.Model, name string) modelFile {
 	t.Helper()
 	f, err := gguf.Open(m.Save(t))
@@ -35,8 +35,9 @@ func renamed(t *testing.T, m *golden.Model, name string) modelFile {
 	return parts
 }
 
-// TestNearest opens every golden model under a name that nobody registered: the error
-// says which architecture reads all of it, and what one misses that is taken away.
+// TestNearest opens every golden model under an unregistered name. The error names
+// the architecture that reads all its tensors. If a tensor is removed, the error
+// names it as missing.
 func TestNearest(t *testing.T) {
 	var list []golden.Model
 	seen := make(map[string]bool)
@@ -73,7 +74,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestNearestBlocks: a file that claims to have as many blocks as may be is refused at once.
+// TestNearestBlocks checks that a file which claims the maximum number of blocks is
+// rejected immediately.
 func TestNearestBlocks(t *testing.T) {
 	m := newMaker("perceptron", 1, map[string]any{"block_count": 4096})
 	start := time.Now()

@@ -9,8 +9,9 @@ import (
 	"godwit/engine/internal/golden"
 )
 
-// TestArchSlots saves the slot of every model with states or other rows than keys and
-// values: another engine restores it and continues the text as one does that read it all.
+// TestArchSlots saves the slot of every model with recurrent states or unusual
+// rows. Another engine restores it and continues the text with the same results as
+// an engine that has read the whole text.
 func TestArchSlots(t *testing.T) {
 	archs := []string{
 		"arwkv7", "bailingmoe3", "deepseek32", "dots3note", "gemma3n", "glm-dsa", "hy_v4", "jamba",
@@ -24,7 +25,7 @@ func TestArchSlots(t *testing.T) {
 		seen[m.Arch] = true
 		t.Run(m.Name, func(t *testing.T) {
 			path, tokens := m.Save(t), m.Runs[0].Tokens
-			tokens = slices.Concat(tokens, tokens) // more than a page
+			tokens = slices.Concat(tokens, tokens) // longer than a page
 			fresh := func() *engine.Engine {
 				return open(t, path, 256, "f32", "f32", engine.Options{Threads: 1, NoCalibration: true})
 			}

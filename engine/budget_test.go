@@ -10,7 +10,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// scripted generates from logits that always want the next token of a text.
+// scripted generates from logits that always favour the next token of a text.
 type scripted struct {
 	*generation
 	t     *testing.T
@@ -29,7 +29,8 @@ func newScripted(t *testing.T, o chat.ParserOptions, think thinkEnd, text string
 	return &scripted{g, t, tok.EncodeText(text, false, false)}
 }
 
-// run generates to the script's end. Inserted tokens do not move the script.
+// run generates to the end of the script. Inserted tokens do not advance the
+// script.
 func (s *scripted) run(each func(n int)) (thought, said string, calls int, r *Result) {
 	for n := 0; len(s.texts) > 0; n++ {
 		if each != nil {
@@ -61,8 +62,8 @@ func (s *scripted) run(each func(n int)) (thought, said string, calls int, r *Re
 	return a.String(), b.String(), calls, events[len(events)-1].Result
 }
 
-// At the budget the end of thinking is inserted, whole characters and tags
-// around it, and what the model writes next is the answer.
+// When the budget is used up, the closing tag is inserted without cutting
+// characters or tags, and the text that the model writes next is the answer.
 func TestBudget(t *testing.T) {
 	tags := chat.Tags{Open: "<think>", Close: "</think>"}
 	const closing = "\n</think>\n\n"

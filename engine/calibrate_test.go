@@ -14,7 +14,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// normalisedType is a cache type whose keys want a calibration.
+// normalisedType is a cache type whose keys need a calibration.
 func normalisedType(t *testing.T) *kv.Type {
 	for _, typ := range kv.Types() {
 		if typ.Form(64, kv.K).Normalised {
@@ -25,9 +25,9 @@ func normalisedType(t *testing.T) *kv.Type {
 	return nil
 }
 
-// A calibration is measured on the first load with a type that wants it, kept,
-// and used again; one that is damaged is measured anew; where none is to be
-// measured every conversation has its own, or keys take a type that does without.
+// A calibration is measured at the first load with a type that needs it, saved, and
+// used again. A damaged one is measured again. If measuring is not allowed, every
+// conversation calibrates itself, or keys use a type that needs no calibration.
 func TestCalibrationOnLoad(t *testing.T) {
 	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Small(t, "llama-hd64")
@@ -62,7 +62,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.SelfCalibrated || !l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
-	short := 32 // a page is packed before there is enough to measure
+	short := 32 // a page is packed before there are enough keys to measure
 	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration and a window K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
@@ -70,7 +70,8 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Errorf("measured anew it is another: %v", err)
 	}
-	// One that cannot even be read, here a folder, is no reason not to load.
+	// A calibration file that cannot be read, here because it is a folder, does not
+	// prevent a load.
 	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	}
 }
 
-// Sharing out bits measures every cache of the model, once.
+// Automatic bits measure the sensitivity of every cache of the model, once.
 func TestAutoOnLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := golden.Small(t, "llama-hd64")
@@ -105,8 +106,8 @@ func TestAutoOnLoad(t *testing.T) {
 	}
 }
 
-// Without a calibration of the model a conversation takes its own: what is read
-// from its packed pages comes nearer to f16 with every bit.
+// Without a calibration of the model, a conversation calibrates itself. Attention
+// over its packed pages comes closer to f16 with every bit.
 func TestSelfCalibration(t *testing.T) {
 	path := golden.Small(t, "llama-hd64")
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -114,7 +115,7 @@ func TestSelfCalibration(t *testing.T) {
 	for i := range tokens {
 		tokens[i] = llm.Token(rng.IntN(300))
 	}
-	var positions []int // many: one error of a cache is in all that a row predicts
+	var positions []int // many positions, because one error in the cache affects all predictions of a row
 	for pos := 200; pos < len(tokens); pos++ {
 		positions = append(positions, pos)
 	}

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// connects finds what opens a connection or asks for a name's address.
+// connects matches code that opens a connection or resolves a host name.
 var connects = regexp.MustCompile(`\b(net\.(Dial\w*|Lookup\w+|Resolver|DefaultResolver)|http\.(Get|Post|Head|PostForm|Client|DefaultClient|Transport|DefaultTransport)|(unix|syscall)\.(Connect|Sendto))\b`)
 
-// connecting are the places that may, and to where.
+// connecting lists the places that may do this, and where they connect to.
 var connecting = map[string]string{
 	"app/hub/client.go":      "the hub, when a model is pulled",
 	"app/only.go":            "the window that runs already, on this machine",
@@ -18,8 +18,8 @@ var connecting = map[string]string{
 	"app/api/images.go":      "public addresses, for the pictures of requests, with --allow-image-urls",
 }
 
-// Only the commands that say so use the network: nothing that serves, loads or
-// computes can open a connection.
+// Only the documented commands use the network. Code that serves, loads or computes
+// cannot open a connection.
 func TestConnections(t *testing.T) {
 	seen := map[string]bool{}
 	for name, data := range readWritten(t) {

@@ -16,7 +16,7 @@ import (
 	"godwit/engine/quant"
 )
 
-// damaged returns the model with bytes of a tensor replaced.
+// damaged returns the model with some bytes of a tensor replaced.
 func (m modelFile) damaged(name string, at int, bytes ...byte) modelFile {
 	m.tensors = slices.Clone(m.tensors)
 	for i := range m.tensors {
@@ -29,7 +29,7 @@ func (m modelFile) damaged(name string, at int, bytes ...byte) modelFile {
 	panic("no tensor " + name)
 }
 
-// as returns the model with a tensor in another type.
+// as returns the model with a tensor converted to another type.
 func (m modelFile) as(t *testing.T, name string, typ dtype.Type) modelFile {
 	t.Helper()
 	m.tensors = slices.Clone(m.tensors)
@@ -52,7 +52,7 @@ func (m modelFile) as(t *testing.T, name string, typ dtype.Type) modelFile {
 
 var nan32 = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.NaN())))
 
-// first says what opening a model, or else its first answer, says.
+// first returns the error of opening a model, or else of its first answer.
 func (m modelFile) first(t *testing.T, o engine.Options) error {
 	t.Helper()
 	o.Threads, o.Context, o.Parallel, o.UBatch, o.NoCalibration = 2, 64, 1, 16, true
@@ -67,9 +67,9 @@ func (m modelFile) first(t *testing.T, o engine.Options) error {
 
 func (m modelFile) prompt() []llm.Token { return []llm.Token{1, 5, 9, 3} }
 
-// TestDamagedWeights puts a NaN into every tensor of a model, first and last value:
-// no answer comes, and the error names model and tensor, whether the weights are
-// repacked or run from the file.
+// TestDamagedWeights replaces the first and last value of every tensor of a model
+// by NaN. There is no answer, and the error names the model and the tensor, with
+// repacked weights and with weights used from the file.
 func TestDamagedWeights(t *testing.T) {
 	for _, name := range []string{"llama-hd64", "gpt-oss-f32experts"} {
 		m := tiny(t, name)
@@ -80,7 +80,7 @@ func TestDamagedWeights(t *testing.T) {
 			for _, at := range []int{0, len(x.Data) - 4} {
 				for _, noRepack := range []bool{false, true} {
 					if noRepack && (strings.Contains(x.Name, "exps") || x.Name == "token_embd.weight") {
-						continue // not every expert or token is read
+						continue // an answer does not use every expert or token
 					}
 					err := m.damaged(x.Name, at, nan32...).first(t, engine.Options{NoRepack: noRepack})
 					if !errors.Is(err, backend.ErrDamaged) || !strings.Contains(err.Error(), x.Name) || !strings.Contains(err.Error(), "m.gguf") {
@@ -112,9 +112,9 @@ func TestDamagedScales(t *testing.T) {
 	}
 }
 
-// TestNotNumbers lets a weight that is finite make values overflow, and weights
-// that are NaN unchecked: the answer ends with an error that names the layer, for
-// every kind of cache.
+// TestNotNumbers lets a finite weight cause overflows, and disables the check for
+// NaN weights. With every kind of cache, the answer ends with an error that names
+// the layer.
 func TestNotNumbers(t *testing.T) {
 	m := tiny(t, "llama-hd64")
 	for _, tensor := range []string{"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_norm.weight"} {
@@ -143,7 +143,8 @@ func TestNotNumbers(t *testing.T) {
 	}
 }
 
-// TestRouterNaN damages a router: which experts a NaN chooses means nothing.
+// TestRouterNaN damages a router, because the experts that a NaN chooses are
+// meaningless.
 func TestRouterNaN(t *testing.T) {
 	m := tiny(t, "llama-moe")
 	err := m.damaged("blk.1.ffn_gate_inp.weight", 0, nan32...).first(t, engine.Options{Unchecked: true})

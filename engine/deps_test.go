@@ -69,7 +69,7 @@ const imports = `
 // leaves may be imported by every package.
 var leaves = []string{"engine/dtype", "engine/llm", "engine/fault"}
 
-// testOnly is imported by tests, and by the packages named, alone.
+// testOnly may be imported only by tests and by the named packages.
 var testOnly = map[string][]string{
 	"engine/ref":                 {"engine/backend/backendtest"},
 	"engine/backend/backendtest": {"app/device", "engine/backend/backendtest/gotest"},
@@ -78,9 +78,9 @@ var testOnly = map[string][]string{
 	"engine/testmodel":           nil,
 }
 
-// outside says who may import a library of others or a part of the standard
-// library that a layer should not reach. The longest path that matches counts;
-// what is not listed is free for app and closed to the rest.
+// outside lists who may import certain third-party libraries and parts of the
+// standard library. The longest matching path counts. Unlisted imports are allowed
+// in app and forbidden elsewhere.
 var outside = map[string][]string{
 	"C":                               {"metal/..."},
 	"golang.org/x/image":              {"engine/vision"},
@@ -106,17 +106,16 @@ var outside = map[string][]string{
 
 // sourceFile is one Go file of the module with what it imports.
 type sourceFile struct {
-	path    string // slash separated, below the root
+	path    string // path relative to the root, with slashes
 	dir     string
 	test    bool
 	imports []string
 }
 
-// root is the root of the module, seen from this package's tests.
+// root is the root of the module, relative to this package's folder.
 const root = ".."
 
-// TestImportOrder checks every file, whatever its build tags, against the tables
-// above.
+// TestImportOrder checks every file, with any build tags, against the tables above.
 func TestImportOrder(t *testing.T) {
 	rules := parseRules(t)
 	files := goFiles(t)
@@ -137,7 +136,7 @@ func TestImportOrder(t *testing.T) {
 	}
 }
 
-// check returns why a file may not import a path, or nothing.
+// check returns the reason why a file must not import a path, or "".
 func (r rule) check(f sourceFile, imp string) string {
 	dir, ours := strings.CutPrefix(imp, module+"/")
 	if !ours {
@@ -158,7 +157,7 @@ func (r rule) check(f sourceFile, imp string) string {
 	return "the import order does not allow it"
 }
 
-// checkOutside judges an import that is not ours.
+// checkOutside checks an import from outside of the module.
 func checkOutside(f sourceFile, imp string) string {
 	best := ""
 	for prefix := range outside {
@@ -179,17 +178,17 @@ func checkOutside(f sourceFile, imp string) string {
 	return ""
 }
 
-// rule is a line of the table: the folder as written, and what it may import.
+// rule is a row of the table: the folder as written, and what it may import.
 type rule struct {
 	family string
 	may    []string
 }
 
-// ruleSet is the table by the folder as written.
+// ruleSet maps folders as written to their rules.
 type ruleSet map[string]rule
 
-// of returns the rule of a folder: its own line, or that of the nearest folder
-// at or above it with /....
+// of returns the rule of a folder: its own row, or that of the nearest folder at or
+// above it with /....
 func (r ruleSet) of(dir string) (rule, bool) {
 	if own, ok := r[dir]; ok {
 		return own, true
@@ -227,7 +226,8 @@ func parseRules(t *testing.T) ruleSet {
 	return rules
 }
 
-// within reports whether dir is one of the patterns, or below one with /....
+// within reports whether dir matches one of the patterns, or is below one with
+// /....
 func within(dir string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		above, all := strings.CutSuffix(p, "/...")
@@ -235,8 +235,8 @@ func within(dir string, patterns []string) bool {
 	})
 }
 
-// goFiles reads the imports of every Go file of the module. Nested modules
-// (generators, tools) and testdata are not part of it.
+// goFiles reads the imports of every Go file in the module, except nested modules
+// (generators, tools) and testdata.
 func goFiles(t *testing.T) []sourceFile {
 	t.Helper()
 	var files []sourceFile
@@ -264,8 +264,9 @@ func goFiles(t *testing.T) []sourceFile {
 	return files
 }
 
-// walk calls fn with the slash separated path below the root of every file of the
-// repository that is not fetched or built, with the nested modules or without.
+// walk calls fn with the path of every file in the repository, relative to the root
+// and with slashes, except downloaded and built files. nested includes nested
+// modules.
 func walk(t *testing.T, nested bool, fn func(name string)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
@@ -293,7 +294,7 @@ func walk(t *testing.T, nested bool, fn func(name string)) {
 	}
 }
 
-// TestImportTable keeps the checker honest: a few imports that must be refused
+// TestImportTable tests the checker itself with a few imports that must be rejected
 // and a few that must not.
 func TestImportTable(t *testing.T) {
 	rules := parseRules(t)

@@ -12,8 +12,8 @@ import (
 	"godwit/engine/gpu"
 )
 
-// Every tiny model gives on a card what an independent implementation gives, with
-// the kernels for the card and with those for older ones.
+// Every tiny model gives the results of an independent implementation on a GPU,
+// with the kernels for that GPU and with those for older ones.
 func TestTinyModelsOnDevice(t *testing.T) {
 	var driver backend.Driver
 	for _, d := range []backend.Driver{cuda.NVIDIA(), cuda.AMD()} {
@@ -39,7 +39,7 @@ func TestTinyModelsOnDevice(t *testing.T) {
 		}
 		r, ok := dev.(gpu.Recorder)
 		if !ok {
-			return dev, nil // no card
+			return dev, nil // no GPU
 		}
 		return older{r}, nil
 	}
@@ -48,5 +48,5 @@ func TestTinyModelsOnDevice(t *testing.T) {
 	})
 }
 
-// older hides what newer cards have.
+// older hides features of newer GPUs.
 type older struct{ gpu.Recorder }

@@ -15,7 +15,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// foretold proposes answers that are known, with wrong tokens in them.
+// foretold proposes known answers with some wrong tokens.
 type foretold struct {
 	mu     sync.Mutex
 	texts  [][]llm.Token // prompts with their answers
@@ -43,9 +43,10 @@ func (f *foretold) Draft(dst, tokens []llm.Token, n int) []llm.Token {
 
 func (f *foretold) Verified(int) {}
 
-// TestDraftedAnswers: an answer has the same tokens, probabilities and text with any
-// drafter, for every cache type and sampler, alone and beside others, with a grammar,
-// and at the end of the context. CI draws some combinations.
+// TestDraftedAnswers checks that an answer has the same tokens, probabilities and
+// text with any drafter, for every cache type and sampler, alone and next to other
+// requests, with a grammar, and at the end of the context. CI draws some
+// combinations.
 func TestDraftedAnswers(t *testing.T) {
 	seed := testSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 5))
@@ -98,7 +99,7 @@ func TestDraftedAnswers(t *testing.T) {
 	}
 }
 
-// result is all that a caller sees of an answer.
+// result is everything that a caller sees of an answer.
 type result struct {
 	text, finish, err string
 	tokens            []llm.Token
@@ -150,7 +151,7 @@ func anyRequest(t *testing.T, rng *rand.Rand, vocab int) engine.Request {
 		r.Grammar = g
 	}
 	if rng.IntN(8) == 0 {
-		r.Tokens, r.MaxTokens = slices.Repeat(r.Tokens, 350/len(r.Tokens)), 120 // the context ends it, or is shifted
+		r.Tokens, r.MaxTokens = slices.Repeat(r.Tokens, 350/len(r.Tokens)), 120 // ended by the full context, or shifted
 	}
 	return r
 }

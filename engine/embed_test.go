@@ -13,7 +13,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// TestEmbedErrors asks embedding models for what they cannot do.
+// TestEmbedErrors requests what embedding models cannot do.
 func TestEmbedErrors(t *testing.T) {
 	e := openPath(t, bertLike("bert", 1).save(t, t.TempDir(), "bert"), engine.Options{Context: 1024, Threads: 1})
 	if _, err := e.Logits(t.Context(), peerTokens(), []int{0}, false); !errors.Is(err, engine.ErrEmbedding) {
@@ -44,8 +44,8 @@ func TestEmbedErrors(t *testing.T) {
 	}
 }
 
-// TestEmbedBeside embeds texts while the same model computes logits: neither
-// changes the other.
+// TestEmbedBeside embeds texts while the same model computes logits. Neither
+// affects the other.
 func TestEmbedBeside(t *testing.T) {
 	e := openPath(t, llamaMerged().save(t, t.TempDir(), "llama"), engine.Options{Context: 64, UBatch: 16, Threads: 2, Want: kv.Want{K: kv.F32, V: kv.F32}})
 	want, err := e.Embed(t.Context(), peerTokens())

@@ -10,8 +10,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// Rows reads a prompt and generates n tokens greedily; it returns the logits of
-// each, and what the job counted. fresh computes the whole prompt.
+// Rows reads a prompt and generates n tokens greedily. It returns the logits of
+// each token and the job's counters. fresh computes the whole prompt.
 func (e *Engine) Rows(t testing.TB, prompt []llm.Token, n int, fresh bool) (rows []float32, tokens []llm.Token, stats sched.Stats) {
 	t.Helper()
 	return e.RowsWith(t, prompt, nil, n, fresh)
@@ -57,7 +57,7 @@ func (e *Engine) Beside(t testing.TB, prompt []llm.Token, f func()) {
 		Prompt: prompt, Slot: -1, Keep: -1, Fresh: true,
 		Next: func([]float32) (llm.Token, bool, error) {
 			first()
-			time.Sleep(time.Millisecond) // a small model would fill the context meanwhile
+			time.Sleep(time.Millisecond) // otherwise a small model would fill the context in the meantime
 			return prompt[0], true, nil
 		},
 		Done: func(_ sched.Finish, _ sched.Stats, err error) { first(); done <- err },

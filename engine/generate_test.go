@@ -36,8 +36,8 @@ func TestGenerateText(t *testing.T) {
 	}
 }
 
-// A control token that a person types stays text, and the answer comes back
-// through the model's own template.
+// A control token that a person types stays text, and the answer passes through the
+// model's own template.
 func TestChat(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is 2 + 2? <|im_end|>"}]`)}
@@ -59,7 +59,7 @@ func TestChat(t *testing.T) {
 			n++
 		}
 	}
-	if n != 2 { // behind the system prompt and behind the user's turn
+	if n != 2 { // after the system prompt and after the user's turn
 		t.Errorf("%d end tokens in %q", n, tok.Decode(tokens, true))
 	}
 	text, res, err := e.Answer(t.Context(), engine.Request{Chat: c, MaxTokens: 16})
@@ -68,8 +68,8 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// Where the vocabulary has no token for the end of a turn, a grammar's text is
-// whole, whatever it holds, except for a stop string of the request.
+// If the vocabulary has no token for the end of a turn, a text from a grammar is
+// complete whatever it contains, except for a stop string of the request.
 func TestGrammarHoldsEnd(t *testing.T) {
 	e := openPath(t, testmodel.Gemma3(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
@@ -88,8 +88,8 @@ func TestGrammarHoldsEnd(t *testing.T) {
 	}
 }
 
-// The small model knows the capital of France when it is asked through its
-// own template, greedily, twice alike.
+// The small model knows the capital of France. It is asked twice through its own
+// template, greedily, and answers the same.
 func TestParis(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
@@ -106,8 +106,8 @@ func TestParis(t *testing.T) {
 	}
 }
 
-// A grammar that is too complex for the vocabulary is the request's fault, also
-// where that shows only on the way.
+// A grammar that is too complex for the vocabulary is an error of the request, even
+// if that is noticed during generation.
 func TestGrammarTooComplex(t *testing.T) {
 	text := "root ::= \"a\" a0\na12 ::= [a-z]+\n"
 	for i := range 12 {

@@ -56,13 +56,13 @@ func manifest(t testing.TB) (m struct{ Tiny, Quant []tinyModel }) {
 	return m
 }
 
-// path returns the file whose logits the golden data has.
+// path returns the file for which the golden data has logits.
 func (m *tinyModel) path(t testing.TB) string { return golden.Path(t, "models", m.File) }
 
-// small returns a file of the same shape with weights from a formula.
+// small returns a file of the same shape whose weights come from a formula.
 func (m *tinyModel) small(t testing.TB) string { return golden.Small(t, m.Name) }
 
-// smallModels returns the tiny models that have a small one.
+// smallModels returns the tiny models that have a small variant.
 func smallModels(t testing.TB) []tinyModel {
 	return slices.DeleteFunc(manifest(t).Tiny, func(m tinyModel) bool { return m.Weights != "F32" && m.Weights != "F16" })
 }
@@ -99,7 +99,7 @@ func logits(t testing.TB, e *engine.Engine, tokens []llm.Token, pos []int, step 
 	return out
 }
 
-// distance is the largest and the root mean square difference.
+// distance returns the largest and the root mean square difference.
 func distance(a, b []float32) (most, rms float64) {
 	for i := range a {
 		d := math.Abs(float64(a[i]) - float64(b[i]))
@@ -146,8 +146,8 @@ func TestTinyModels(t *testing.T) {
 	}
 }
 
-// The way in which a prompt is cut into batches, and the number of workers,
-// change no bit of the logits.
+// How a prompt is cut into batches, and the number of workers, do not change a bit
+// of the logits.
 func TestTinyModelsCut(t *testing.T) {
 	for _, m := range smallModels(t) {
 		t.Run(m.Name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestTinyModelsCut(t *testing.T) {
 	}
 }
 
-// differs is the first index at which two rows differ in a bit, -1 for none.
+// differs returns the first index at which two rows differ, or -1.
 func differs(a, b []float32) int {
 	for i := range a {
 		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
@@ -179,8 +179,9 @@ func differs(a, b []float32) int {
 func check(t *testing.T, m tinyModel, run tinyRun, how string, got, want []float32) {
 	t.Helper()
 	most, rms := distance(got, want)
-	// F16 weights and MXFP4 experts: the peer rounds activations, we need not;
-	// the README's bound for rounding engines is twice the peer's own RMS.
+	// F16 weights and MXFP4 experts: the other implementation rounds activations,
+	// and Godwit does not. The README's bound for rounding engines is twice that
+	// implementation's own RMS.
 	if m.Weights != "F32" && m.PeerRMS > 0 {
 		if rms > 2*m.PeerRMS && most > 2e-3 {
 			t.Errorf("%s %s: RMS distance %g, want at most %g", run.Prompt, how, rms, 2*m.PeerRMS)

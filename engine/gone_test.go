@@ -18,12 +18,12 @@ import (
 	"godwit/engine/requant"
 )
 
-// goneEnv makes TestGone's child of a test binary: which step cuts the file short, and
-// the file.
+// goneEnv tells a child process of TestGone in which step to truncate the file, and
+// which file.
 const goneEnv = "GODWIT_TEST_GONE"
 
-// goneSteps open and use a model; cut takes most of the file away. Each returns what
-// the reader of the missing pages said.
+// goneSteps open and use a model. cut truncates most of the file. Each step returns
+// the error of the code that reads the missing pages.
 var goneSteps = map[string]func(ctx context.Context, path string, cut func(path string)) error{
 	"before the architecture": func(_ context.Context, path string, cut func(string)) error {
 		f, err := gguf.Open(path)
@@ -82,7 +82,7 @@ var goneSteps = map[string]func(ctx context.Context, path string, cut func(path 
 		if _, _, err := e.Answer(ctx, engine.Request{Prompt: "a b c", MaxTokens: 3, IgnoreEOG: true}); err != nil {
 			return fmt.Errorf("repacked weights: %w", err)
 		}
-		return fmt.Errorf("%s: %w", path, fault.ErrGone) // nothing reads the file any more
+		return fmt.Errorf("%s: %w", path, fault.ErrGone) // the file is not read any more
 	},
 	"while an answer is written from the file": func(ctx context.Context, path string, cut func(string)) error {
 		e, err := engine.Open(ctx, path, engine.Options{Context: 64, Parallel: 1, Threads: 2, NoRepack: true})
@@ -99,7 +99,8 @@ var goneSteps = map[string]func(ctx context.Context, path string, cut func(path 
 				cut(path)
 			}
 		}
-		// The engine runs ahead of its reader: it may have been done before the cut.
+		// The engine runs ahead of its reader, so it may have finished before the
+		// cut.
 		_, _, err = e.Answer(ctx, engine.Request{Prompt: "d e f", MaxTokens: 3, IgnoreEOG: true})
 		return err
 	},
@@ -129,8 +130,8 @@ var goneSteps = map[string]func(ctx context.Context, path string, cut func(path 
 	},
 }
 
-// TestGone cuts a mapped file short at several moments, each in a process of its own:
-// that lives on, and its error names the file.
+// TestGone truncates a mapped file at several moments, each in a separate process.
+// The process survives, and its error names the file.
 func TestGone(t *testing.T) {
 	if step, path, ok := strings.Cut(os.Getenv(goneEnv), "="); ok {
 		err := goneSteps[step](t.Context(), path, func(path string) {

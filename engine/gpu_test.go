@@ -20,7 +20,7 @@ import (
 	"godwit/shaders/emu"
 )
 
-// emulator is the GPU backend over kernels that run on the CPU.
+// emulator is the GPU backend with kernels that run on the CPU.
 func emulator() backend.Driver {
 	return gpu.Driver{
 		Kind:    "emu",
@@ -29,8 +29,8 @@ func emulator() backend.Driver {
 	}
 }
 
-// Every tiny model gives on the GPU backend, in one piece and token by token,
-// what an independent implementation gives.
+// On the GPU backend, every tiny model gives the results of an independent
+// implementation, in one piece and token by token.
 func TestTinyModelsOnKernels(t *testing.T) {
 	tinyModels(t, func() engine.Options { return engine.Options{UBatch: 64, Driver: emulator()} })
 }
@@ -61,7 +61,7 @@ func tinyModels(t *testing.T, options func() engine.Options) {
 	}
 }
 
-// Every weight type gives what float arithmetic over its values gives.
+// Every weight type gives the results of float arithmetic with its values.
 func TestQuantModelsOnKernels(t *testing.T) {
 	for _, m := range manifest(t).Quant {
 		t.Run(m.Name, func(t *testing.T) {
@@ -183,9 +183,9 @@ func divergence(a, b []float32) (sum float64) {
 	return sum
 }
 
-// With exact windows, trellis codes and Sparse V a model gives on the GPU backend
-// what it gives on the CPU, and tests and skips as many values. The two differ by
-// less than the format does from exact values.
+// With exact windows, trellis codes and Sparse V, a model gives the same results on
+// the GPU backend as on the CPU, and tests and skips as many values. The difference
+// is smaller than that between the format and exact values.
 func TestWindowsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
@@ -220,7 +220,7 @@ func TestWindowsOnKernels(t *testing.T) {
 				if skips[i].Considered != counted[i].Considered || counted[i].Considered == 0 {
 					t.Errorf("layer %d: %d values considered, %d on the CPU", i, counted[i].Considered, skips[i].Considered)
 				}
-				// A weight at the threshold may fall on its other side.
+				// A weight at the threshold may be on its other side.
 				if d := skips[i].Skipped - counted[i].Skipped; d*d*1e6 > skips[i].Considered*skips[i].Considered {
 					t.Errorf("layer %d: %d of %d values skipped, %d on the CPU", i, counted[i].Skipped, counted[i].Considered, skips[i].Skipped)
 				}
@@ -229,10 +229,9 @@ func TestWindowsOnKernels(t *testing.T) {
 	}
 }
 
-// A preset, and bits shared out over the caches, mean the same types on the GPU
-// backend as on the CPU, and give the same logits, also where each conversation
-// calibrates its keys by itself. The two differ by less than the
-// format does from exact values.
+// Presets and automatic bits select the same types on the GPU backend as on the
+// CPU, and give the same logits, even if each conversation calibrates itself. The
+// difference is smaller than that between the format and exact values.
 func TestPresetsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:240]
@@ -278,8 +277,8 @@ func TestPresetsOnKernels(t *testing.T) {
 	}
 }
 
-// A plan says what loading says: both refuse a cache that the device has no kernel
-// for, in the layers that it would run.
+// The plan and the load agree: both reject a cache for which the device has no
+// kernel, in the layers that it would run.
 func TestPlanRefusesWhatLoadRefuses(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	path := m.small(t)
@@ -296,7 +295,7 @@ func TestPlanRefusesWhatLoadRefuses(t *testing.T) {
 	}
 }
 
-// narrow is a driver that holds no cache.
+// narrow is a driver that supports no cache.
 type narrow struct{ backend.Driver }
 
 func (narrow) Holds(l *kv.Layout) error {
@@ -308,8 +307,8 @@ func (narrow) Holds(l *kv.Layout) error {
 	return nil
 }
 
-// A model cut between the CPU and the GPU backend gives the golden logits
-// wherever the cut is.
+// A model split between the CPU and the GPU backend gives the golden logits,
+// wherever it is split.
 func TestSplitOnKernels(t *testing.T) {
 	m := golden.Archs(t)[0]
 	path, layers := m.Save(t), 0
@@ -323,8 +322,8 @@ func TestSplitOnKernels(t *testing.T) {
 	}
 }
 
-// A sequence that one backend saved continues under another: the restored tokens
-// are reused, and what follows is what the other backend says by itself.
+// A sequence saved by one backend continues on another. The restored tokens are
+// reused, and the following text is the same as on the other backend alone.
 func TestSessionsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	prompt := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:200]
@@ -362,8 +361,9 @@ func TestSessionsOnKernels(t *testing.T) {
 	}
 }
 
-// Where the sampler looks at the largest logits alone the device finds them, and
-// the tokens are those that it draws from all logits, which probabilities ask for.
+// If the sampler needs only the largest logits, the device finds them. The tokens
+// are the same as with all logits, which are computed when probabilities are
+// requested.
 func TestLargestLogitsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	e := open(t, m.small(t), 128, "f16", "f16", engine.Options{UBatch: 64, Driver: emulator()})

@@ -14,8 +14,8 @@ import (
 	"godwit/engine/requant"
 )
 
-// hollow writes a model of one block of that width whose weights are a hole on
-// the disk.
+// hollow writes a model with one block of the given width whose weights are a hole
+// in a sparse file.
 func hollow(t *testing.T, embd int) string {
 	t.Helper()
 	kv := []gguf.KV{
@@ -63,8 +63,8 @@ func hollow(t *testing.T, embd int) string {
 	return path
 }
 
-// A file that takes no room on the disk can ask for more memory than there is:
-// that is an error, not the end of the process.
+// A file that takes no disk space can request more memory than there is. This gives
+// an error and does not end the process.
 func TestHollow(t *testing.T) {
 	for embd, want := range map[int]error{1 << 10: nil, 1 << 21: backend.ErrMemory, 1 << 23: graph.ErrShape} {
 		batch := 64
@@ -83,7 +83,7 @@ func TestHollow(t *testing.T) {
 	}
 }
 
-// A copy of such a file would take a row into memory at a time.
+// Quantising such a file loads one row at a time into memory.
 func TestHollowQuantized(t *testing.T) {
 	path := hollow(t, 1<<23)
 	_, err := requant.Quantize(t.Context(), path, filepath.Join(t.TempDir(), "out.gguf"), "q8_0", nil)

@@ -9,9 +9,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// InnerQ measures its tables at load and scales keys and queries against each
-// other: over keys of 8 bits the logits stay as near to those of a float cache
-// as they are without it. The same load gives the same tables.
+// InnerQ measures its tables at load and scales keys and queries inversely. With
+// 8-bit keys, the logits are as close to those of a float cache as without it. The
+// same load gives the same tables.
 func TestInnerQ(t *testing.T) {
 	tokens := make([]llm.Token, 150)
 	for i := range tokens {
@@ -54,7 +54,7 @@ func TestInnerQ(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Layers[0].K.Channels == "" { // even already, or latent
+		if p.Layers[0].K.Channels == "" { // already equal, or latent
 			if off(even, plain) != 0 {
 				t.Errorf("%s: no table, and other logits", file)
 			}

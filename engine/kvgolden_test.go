@@ -60,7 +60,7 @@ func TestKVModels(t *testing.T) {
 		stored := readFloats(t, m.File)
 		for _, v := range m.Variants {
 			if v.K == "f32" {
-				continue // ours is the base
+				continue // the base of the comparison
 			}
 			pair := v.K + "/" + v.V
 			rows := kvRows(t, tiny, m, v.K, v.V, true)
@@ -73,7 +73,8 @@ func TestKVModels(t *testing.T) {
 				}
 				checkStored(t, m.Model+" "+pair+" int8", kvRows(t, tiny, m, v.K, v.V, false), want, v, errors)
 			}
-			// Below that the divergence is one of arithmetic, not of the format.
+			// Below this, the divergence comes from the arithmetic, not from the
+			// format.
 			if v.Flash && v.KL > 1e-5 {
 				ratios[pair] = append(ratios[pair], math.Log(meanKL(base, rows, tiny.Vocab)/v.KL))
 			}
@@ -95,7 +96,7 @@ func checkStored(t *testing.T, what string, rows, want []float32, v kvVariant, e
 	}
 }
 
-// meanError is the mean and its standard error.
+// meanError returns the mean and its standard error.
 func meanError(x []float64) (mean, se float64) {
 	n := float64(len(x))
 	for _, v := range x {
@@ -126,7 +127,7 @@ func kvRows(t *testing.T, tiny tinyModel, m kvModel, k, v string, float bool) []
 	return out
 }
 
-// meanKL is the mean divergence of rows q from rows p, in nats.
+// meanKL returns the mean divergence of rows q from rows p, in nats.
 func meanKL(p, q []float32, vocab int) float64 {
 	var sum float64
 	n := len(p) / vocab

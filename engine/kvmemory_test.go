@@ -13,8 +13,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// sharedHeads is a llama of heads of 128 values, 7 query heads on each of 2 KV
-// heads.
+// sharedHeads is a Llama with heads of 128 values and 7 query heads for each of 2
+// KV heads.
 func sharedHeads() *maker {
 	const heads, kvHeads, dim = 14, 2, 128
 	m := newMaker("llama", 2, map[string]any{
@@ -33,8 +33,8 @@ func sharedHeads() *maker {
 	return m
 }
 
-// Seven query heads on one KV head: turbo3 keys become q8_0, the status of the
-// loaded model and of its file say so, and whoever switches it off gets turbo3.
+// Seven query heads share one KV head, so turbo3 keys become q8_0. The status of
+// the loaded model and of its file say so, and turning the rule off gives turbo3.
 func TestRaisedKeys(t *testing.T) {
 	path := sharedHeads().save(t, t.TempDir(), "shared-heads")
 	want, err := engine.ParseCacheTypes("turbo3", "turbo3")
@@ -77,8 +77,8 @@ func TestRaisedKeys(t *testing.T) {
 	}
 }
 
-// The device holds what the plan says, to the byte, for every type; turbo3 for
-// both sides is 1/5.12 of f16 where heads are whole blocks of it.
+// The device uses exactly the bytes in the plan, for every type. turbo3 for both
+// sides takes 1/5.12 of f16 if heads are whole blocks.
 func TestCacheBytes(t *testing.T) {
 	for _, file := range []string{"llama-hd128-llama3rope", "llama-hd256-linear", "llama-hd96-yarn", "gemma3-hd256", "deepseek2-mla"} {
 		sizes := make(map[string]int64)
@@ -108,8 +108,8 @@ func TestCacheBytes(t *testing.T) {
 	}
 }
 
-// Keys beyond what the scale of a type holds are counted where they are written
-// and said once, in the layer that has them, and the logits stay finite.
+// Keys beyond the range of a type's scale are counted when they are written and
+// reported once, in their layer. The logits stay finite.
 func TestSaturatedKeys(t *testing.T) {
 	m := sharedHeads()
 	for _, w := range m.tensors {
@@ -144,7 +144,7 @@ func TestSaturatedKeys(t *testing.T) {
 	for i, l := range p.Layers {
 		n := int64(0)
 		if i == 1 {
-			n = int64(2 * 2 * len(tokens)) // a block for each KV head of each token, twice
+			n = int64(2 * 2 * len(tokens)) // one block per KV head and token, twice
 		}
 		if l.K.Saturated != n || l.V.Saturated != 0 {
 			t.Errorf("layer %d: %d scales of K and %d of V, want %d and 0", i, l.K.Saturated, l.V.Saturated, n)

@@ -18,8 +18,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// writeContinuations makes testdata/continuations.json anew. Who commits a
-// change of that file says why.
+// writeContinuations regenerates testdata/continuations.json. A commit that changes
+// this file must give the reason.
 var writeContinuations = flag.Bool("continuations.write", false, "make testdata/continuations.json anew")
 
 // realModels are the two models with their golden data.
@@ -28,8 +28,8 @@ var realModels = []struct {
 	path func(testing.TB) string
 }{{"smollm2", testmodel.SmolLM2}, {"gemma3", testmodel.Gemma3}}
 
-// keptPairs are the pairs that every commit runs on both models; what
-// GODWIT_TEST=all adds is every type on both sides.
+// keptPairs are the pairs that every commit tests on both models. GODWIT_TEST=all
+// adds every type on both sides.
 func keptPairs() []kv.Pair {
 	return []kv.Pair{
 		{K: "f16", V: "f16"},
@@ -44,8 +44,8 @@ func keptPairs() []kv.Pair {
 	}
 }
 
-// everyPair are keptPairs, then every other type for both sides of a model, but
-// for those that become what is in the list.
+// everyPair is keptPairs plus every other type for both sides of a model, except
+// types that become one in the list.
 func everyPair(t *testing.T, path string) []kv.Pair {
 	t.Helper()
 	var list []kv.Pair
@@ -90,14 +90,14 @@ func openPair(t testing.TB, path string, p kv.Pair, o engine.Options) *engine.En
 	return openPath(t, path, o)
 }
 
-// continuation is what a model says greedily behind a prompt.
+// continuation is a model's greedy continuation of a prompt.
 type continuation struct {
 	Model   string      `json:"model"`
 	K       string      `json:"type_k"`
 	V       string      `json:"type_v"`
 	Prompt  []llm.Token `json:"prompt"`
 	Tokens  []llm.Token `json:"tokens"`
-	Margins []float32   `json:"margins"` // logits between a token and the next
+	Margins []float32   `json:"margins"` // difference between the logits of a token and of the runner-up
 }
 
 const (
@@ -105,10 +105,10 @@ const (
 	continuationsFile  = "testdata/continuations.json"
 )
 
-// TestContinuations feeds stored continuations token by token and compares
-// the choices of the model with them where they were clear: testdata/README.md.
-// The rows of the same tokens in one batch must be the same bits: RATIONALE.md
-// says what becomes of a last bit that differs.
+// TestContinuations feeds stored continuations token by token and compares the
+// model's choices where they were clear; see testdata/README.md. The same tokens in
+// one batch must give the same bits. RATIONALE.md describes the effect of a
+// different last bit.
 func TestContinuations(t *testing.T) {
 	if *writeContinuations {
 		makeContinuations(t)
@@ -169,8 +169,8 @@ func bothPaths(t *testing.T, e *engine.Engine, tokens []llm.Token) []float32 {
 	return batch
 }
 
-// TestBatchIsSteps compares the paths for the pairs of which no continuation
-// is stored.
+// TestBatchIsSteps compares batches and single steps for the pairs without a stored
+// continuation.
 func TestBatchIsSteps(t *testing.T) {
 	for _, m := range realModels {
 		pairs := []kv.Pair{{K: "f32", V: "f32"}}
@@ -188,7 +188,7 @@ func TestBatchIsSteps(t *testing.T) {
 	}
 }
 
-// makeContinuations stores what the models say now.
+// makeContinuations stores the current continuations of the models.
 func makeContinuations(t *testing.T) {
 	var list []continuation
 	for _, m := range realModels {
@@ -217,9 +217,8 @@ func makeContinuations(t *testing.T) {
 	}
 }
 
-// extend makes the continuation whole and checks it: Answer leaves out the
-// tokens that would end it. Where one of them is the choice after all, the
-// rest is thrown away.
+// extend completes a continuation and checks it. Answer leaves out the tokens that
+// would end it. If one of them is chosen, the rest is discarded.
 func (c *continuation) extend(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	all := slices.Concat(c.Prompt, c.Tokens)
@@ -249,10 +248,10 @@ func (c *continuation) extend(t *testing.T, e *engine.Engine) {
 	c.Margins = margins
 }
 
-// TestLongPrompt asks ten times for what follows 6,000 tokens. The first answer
-// is computed, the others reuse its prompt, and for the mixed pair, and with
-// GODWIT_TEST=all for every type on Gemma, the last computes it again: all are
-// the same.
+// TestLongPrompt requests the continuation of 6,000 tokens ten times. The first
+// answer is computed, and the others reuse its prompt. For the mixed pair (with
+// GODWIT_TEST=all for every type on Gemma), the last one computes it again. All
+// answers are the same.
 func TestLongPrompt(t *testing.T) {
 	text := string(golden.Read(t, "models", "ppl", "corpus_en.txt"))
 	const length, runs = 6000, 10
@@ -263,7 +262,7 @@ func TestLongPrompt(t *testing.T) {
 		}
 		for _, p := range pairs {
 			mixed := p == kv.Pair{K: "q8_0", V: "turbo3"}
-			// SmolLM2 takes twice as long as Gemma, whose windows are short.
+			// SmolLM2 takes twice as long as Gemma, which has short windows.
 			if m.name == "smollm2" && !mixed && !testAll() {
 				continue
 			}

@@ -8,8 +8,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// TestLayers looks at what each kind of layer keeps: recurrent layers a state
-// and no cells, latent ones a row that is key and value, shared ones nothing.
+// TestLayers checks what each kind of layer stores: recurrent layers have a state
+// and no cells, latent layers one row as key and value, and shared layers nothing.
 func TestLayers(t *testing.T) {
 	type layer struct {
 		cached, mla          bool

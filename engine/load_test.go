@@ -13,8 +13,7 @@ import (
 	"godwit/engine/gguf"
 )
 
-// largeFile writes a model of eight layers whose matrices are all of one type, and
-// zero.
+// largeFile writes a model with eight layers of zero matrices, all of one type.
 func largeFile(b *testing.B, typ dtype.Type) string {
 	b.Helper()
 	const embd, hidden, vocab, layers = 1024, 2816, 8192, 8
@@ -56,8 +55,8 @@ func largeFile(b *testing.B, typ dtype.Type) string {
 	return path
 }
 
-// BenchmarkLoad opens and closes a model in the page cache; min-ms is the fastest.
-// docs/performance.md says how two versions are compared.
+// BenchmarkLoad opens and closes a model that is in the page cache. min-ms is the
+// fastest run. docs/performance.md describes how to compare two versions.
 func BenchmarkLoad(b *testing.B) {
 	for _, typ := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16, dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q8_0, dtype.Q4_K, dtype.Q6_K, dtype.IQ4_NL, dtype.MXFP4} {
 		b.Run(typ.String(), func(b *testing.B) {

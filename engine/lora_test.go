@@ -13,7 +13,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// TestAdapterErrors opens a small model with adapters that do not fit it.
+// TestAdapterErrors opens a small model with adapters that do not match it.
 func TestAdapterErrors(t *testing.T) {
 	base := llamaMerged().save(t, t.TempDir(), "base")
 	const matrix = "blk.0.attn_qkv.weight"
@@ -52,8 +52,9 @@ func TestAdapterErrors(t *testing.T) {
 	}
 }
 
-// TestAdapterNorms opens a model with an adapter that would replace norms: the error is reported
-// once, and their names cannot steer a terminal.
+// TestAdapterNorms opens a model with an adapter that would replace norms. The
+// error is reported once, and tensor names in it cannot contain terminal control
+// characters.
 func TestAdapterNorms(t *testing.T) {
 	base := llamaMerged().save(t, t.TempDir(), "base")
 	a := adapterOf(llamaMerged(), "blk.0.attn_qkv.weight")
@@ -78,7 +79,7 @@ func wide(t gguf.Tensor, shape ...int) gguf.Tensor {
 	return t
 }
 
-// TestAdapterSum applies one adapter twice at half its scale: the same sum.
+// TestAdapterSum applies one adapter twice at half its scale. The sum is the same.
 func TestAdapterSum(t *testing.T) {
 	dir := t.TempDir()
 	base := llamaMerged().save(t, dir, "base")

@@ -12,13 +12,13 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// envMemory makes TestMemory load the model of that path and print what its process needed.
+// envMemory makes TestMemory load the model at the given path and print the memory
+// that its process needed.
 const envMemory = "GODWIT_TEST_MEMORY"
 
-// What a process needs beside its cache is the model's file once and 60 MB:
-// repacked weights take the place of mapped pages as they are made, a piece of
-// a matrix at a time. A process of its own, since the most memory it ever had
-// in use counts.
+// Apart from its cache, a process needs the size of the model file once plus 60 MB,
+// because repacked weights replace mapped pages piece by piece. The test uses a
+// separate process, because it measures the peak memory.
 func TestMemory(t *testing.T) {
 	if path := os.Getenv(envMemory); path != "" {
 		measureMemory(t, path)

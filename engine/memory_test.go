@@ -9,7 +9,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// books are what a group of processes has reserved, by process.
+// books records the reservations of a group of processes.
 type books struct {
 	alone sync.Mutex
 	mu    sync.Mutex
@@ -46,8 +46,8 @@ func (p page) Alone(f func(others int64)) {
 	f(p.Others())
 }
 
-// What another process has reserved and not touched is not free, and a load that
-// needs it is refused.
+// Memory that another process has reserved but not touched does not count as free,
+// and a load that needs it is rejected.
 func TestMemoryLedger(t *testing.T) {
 	path := testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf")
 	b := &books{held: map[string]int64{}}

@@ -13,9 +13,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// TestCacheTypeNames checks that no source outside engine/kv names a cache type:
-// adding one touches one file. Names that weights have too are free, and so are
-// tests, documents and comments.
+// TestCacheTypeNames checks that no source outside engine/kv contains the name of a
+// cache type, so that adding one touches one file. Names that are also weight types
+// are allowed, and so are tests, documents and comments.
 func TestCacheTypeNames(t *testing.T) {
 	var names []string
 	for _, typ := range slices.Concat(kv.Types(), kv.Forms()) {
@@ -59,7 +59,7 @@ func TestCacheTypeNames(t *testing.T) {
 	}
 }
 
-// isTest reports whether a file is about tests.
+// isTest reports whether a file belongs to tests.
 func isTest(file string) bool {
 	base := path.Base(file)
 	return strings.Contains(base, "_test.") || strings.Contains(base, ".test.") || strings.Contains(base, ".spec.") ||
@@ -69,11 +69,10 @@ func isTest(file string) bool {
 
 var codeComment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*|<!--.*?-->`)
 
-// nameFinder returns a function that returns the first of the names in a source,
-// or nothing. In Go it looks at identifiers and strings, elsewhere at all text
-// but comments.
+// nameFinder returns a function that finds the first name in a source. In Go it
+// searches identifiers and strings, in other files all text except comments.
 func nameFinder(names []string) func(ext string, data []byte) string {
-	plain := map[string]string{} // as an identifier would have it, to the name
+	plain := map[string]string{} // name in the form of an identifier, to the name
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		plain[squash(name)] = name
@@ -111,7 +110,7 @@ func nameFinder(names []string) func(ext string, data []byte) string {
 	}
 }
 
-// squash makes a name and the identifiers that it may become equal.
+// squash maps a name and the identifiers made from it to one form.
 func squash(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }

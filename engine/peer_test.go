@@ -21,11 +21,11 @@ import (
 	"godwit/engine/llm"
 )
 
-// peerOut is a folder for the models of peerModels, for whoever computes
-// testdata/peer.json anew.
+// peerOut is a folder for the models of peerModels, used to compute
+// testdata/peer.json again.
 var peerOut = flag.String("peer.out", "", "folder to write the models of TestPeerModels to")
 
-// maker makes a small model of random weights.
+// maker builds a small model with random weights.
 type maker struct {
 	arch    string
 	kv      map[string]any
@@ -60,8 +60,8 @@ func (m *maker) float() float32 {
 	return float32(int32(m.state>>32)) * 0x1p-31
 }
 
-// add adds a tensor: matrices of a size that keeps the length of what they
-// multiply, vectors around 1 if their name says weight or scale, small ones otherwise.
+// add adds a tensor. Matrices are scaled to preserve the length of vectors. Vectors
+// are around 1 if their name contains weight or scale, and small otherwise.
 func (m *maker) add(name string, shape ...int) {
 	n := 1
 	for _, d := range shape {
@@ -167,8 +167,8 @@ func (m *maker) save(t testing.TB, dir, name string) string {
 	return path
 }
 
-// peerTokens is the prompt of every model: 40 tokens, a page border away from
-// nothing and longer than the windows below.
+// peerTokens is the prompt of every model: 40 tokens, which is less than a page and
+// more than the windows below.
 func peerTokens() []llm.Token {
 	out := make([]llm.Token, 40)
 	for i := range out {
@@ -215,8 +215,8 @@ func TestPeerModels(t *testing.T) {
 	}
 }
 
-// peerBound is the distance that rounding explains: six digits of values up to
-// 10 in the file, and float32 sums in another order through up to 64 layers.
+// peerBound is the difference that rounding explains: six digits of values up to 10
+// in the file, and float32 sums in another order through up to 64 layers.
 const peerBound = 5e-5
 
 // checkPeer compares logits, or the pooled row.
@@ -243,7 +243,7 @@ func checkPeer(t *testing.T, e *engine.Engine, embed bool, want []float32) {
 	}
 }
 
-// negate makes the last tensor negative, as decay rates are.
+// negate makes the last tensor negative, like decay rates.
 func (m *maker) negate() {
 	data := m.tensors[len(m.tensors)-1].Data
 	for i := 3; i < len(data); i += 4 {

@@ -42,8 +42,8 @@ func peerModels() map[string]func() *maker {
 	}
 }
 
-// peerAdapters are adapters of some of them: of a matrix, the embedding and
-// all experts of a layer.
+// peerAdapters are adapters for some of the models: for a matrix, the embedding,
+// and all experts of a layer.
 var peerAdapters = map[string]func(m *maker) *maker{
 	"llama-lora": func(m *maker) *maker {
 		return adapterOf(m, "blk.0.attn_qkv.weight", "blk.1.ffn_down.weight", "token_embd.weight")
@@ -157,8 +157,8 @@ func qwen2MoE() *maker {
 	return m
 }
 
-// qwen3NextLegacy has the epsilon of the published models: with a larger one
-// the norm of queries and keys differs between versions of llama.cpp.
+// qwen3NextLegacy has the epsilon of the published models. With a larger one, the
+// norm of queries and keys differs between versions of llama.cpp.
 func qwen3NextLegacy() *maker {
 	m := newMaker("qwen3next", 2, with(nil, map[string]any{
 		rmsEps: 1e-6, "attention.key_length": peerHead, "attention.value_length": peerHead, "rope.dimension_count": 8,
@@ -261,7 +261,7 @@ func olmo3() *maker {
 	return m
 }
 
-// commandRPlus has as many layers as make llama.cpp look for head norms.
+// commandRPlus has enough layers that llama.cpp expects head norms.
 func commandRPlus() *maker {
 	m := newMaker("command-r", 64, map[string]any{
 		"attention.layer_norm_epsilon": 1e-3, "logit_scale": 0.5, "feed_forward_length": 8,
@@ -277,8 +277,8 @@ func commandRPlus() *maker {
 	return m
 }
 
-// deepSeekLite has no compressed query; its keys are absorbed and its queries
-// grow sharper with the position.
+// deepSeekLite has no compressed query. Its keys are absorbed, and its queries are
+// scaled up with the position.
 func deepSeekLite() *maker {
 	m := newMaker("deepseek2", 27, with(nil, map[string]any{
 		"attention.head_count_kv": 1, "attention.key_length": 40, "attention.value_length": 32,
@@ -308,8 +308,8 @@ func deepSeekLite() *maker {
 	return m
 }
 
-// llamaMerged has q, k and v in one matrix but their biases apart, and biases
-// behind all other matrices.
+// llamaMerged has q, k and v in one matrix with separate biases, and biases on all
+// other matrices.
 func llamaMerged() *maker {
 	m := newMaker("llama", 2, with(nil, nil))
 	m.add("output_norm.weight", peerEmbd)
@@ -327,7 +327,7 @@ func llamaMerged() *maker {
 	return m
 }
 
-// llamaScales has matrices with a scale of their own, as NVFP4 files have.
+// llamaScales has matrices with separate scales, like NVFP4 files.
 func llamaScales() *maker {
 	m := llamaLike("llama", 2, nil)
 	for i := range 2 {
@@ -338,7 +338,7 @@ func llamaScales() *maker {
 	return m
 }
 
-// qwen3MoEScales has experts with a scale each.
+// qwen3MoEScales has experts with one scale each.
 func qwen3MoEScales() *maker {
 	m := newMaker("qwen3moe", 2, with(nil, map[string]any{"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24}))
 	m.add("output_norm.weight", peerEmbd)
@@ -355,8 +355,8 @@ func qwen3MoEScales() *maker {
 	return m
 }
 
-// llamaLoRA has an output matrix of its own: llama.cpp cannot adapt an
-// embedding that is the output too.
+// llamaLoRA has a separate output matrix, because llama.cpp cannot adapt an
+// embedding that is also the output.
 func llamaLoRA() *maker {
 	m := llamaMerged()
 	m.add("output.weight", peerEmbd, peerVocab)

@@ -45,7 +45,7 @@ func runPictures(t *testing.T, m *golden.Tower, r *golden.TowerRun) [][]byte {
 	return out
 }
 
-// farthestRow is the largest difference of two lists.
+// farthestRow returns the largest difference between two lists.
 func farthestRow(a, b []float32) float64 {
 	worst := 0.0
 	for i := range a {
@@ -82,8 +82,8 @@ func TestPictureLogits(t *testing.T) {
 	}
 }
 
-// TestPicturePositions reads the logits behind every row of a prompt, of which
-// tiles that are read in one step have more than a step has outputs.
+// TestPicturePositions computes the logits after every row of a prompt. A tile that
+// is read in one step has more rows than a step has outputs.
 func TestPicturePositions(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[1]
@@ -108,9 +108,9 @@ func TestPicturePositions(t *testing.T) {
 	}
 }
 
-// TestPicturePacked compares packed caches with the exact one: behind a picture a
-// type costs at most four times what it costs behind text of the same length, since
-// rows of pictures are of another size than those of tokens.
+// TestPicturePacked compares packed caches with the exact one. After a picture, a
+// type's error is at most four times its error after text of the same length,
+// because rows of pictures differ in size from those of tokens.
 func TestPicturePacked(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[0]
@@ -144,8 +144,8 @@ func TestPicturePacked(t *testing.T) {
 	}
 }
 
-// TestPictureGreedy continues each prompt as the reference does, where its margin
-// leaves no doubt, and asks again: the picture is not encoded a second time.
+// TestPictureGreedy continues each prompt as the reference does wherever its margin
+// is clear, and asks again. The picture is not encoded a second time.
 func TestPictureGreedy(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		t.Run(m.Name, func(t *testing.T) {
@@ -176,8 +176,9 @@ func TestPictureGreedy(t *testing.T) {
 	}
 }
 
-// TestPicturesAtOnce: of requests with the same pictures at the same time the first
-// encodes them, and one that is cancelled while it waits ends at once.
+// TestPicturesAtOnce checks that of concurrent requests with the same pictures, the
+// first one encodes them, and that a waiting request ends at once when it is
+// cancelled.
 func TestPicturesAtOnce(t *testing.T) {
 	m := golden.Towers(t)[0]
 	r := &m.Runs[0]
@@ -216,8 +217,8 @@ func checkAnswer(t *testing.T, m *golden.Tower, r *golden.TowerRun, got []llm.To
 	}
 }
 
-// TestPicturesApart checks that prompts which differ in the picture only share
-// nothing of it.
+// TestPicturesApart checks that prompts which differ only in the picture share
+// nothing from the picture on.
 func TestPicturesApart(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[0]
@@ -251,8 +252,8 @@ func TestPicturesApart(t *testing.T) {
 	}
 }
 
-// TestNoProjector checks that a model without a projector refuses pictures by
-// name, and that a projector of another width is refused.
+// TestNoProjector checks that a model without a projector rejects pictures with an
+// error that names it, and that a projector of another width is rejected.
 func TestNoProjector(t *testing.T) {
 	list := golden.Towers(t)
 	e, err := engine.Open(context.Background(), list[0].Path(t, list[0].Text), engine.Options{Threads: 1})

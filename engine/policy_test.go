@@ -23,18 +23,18 @@ const (
 	maxFunc = 80  // lines of a Go function, from func to the closing brace
 )
 
-// written names the kinds of files that people write here.
+// written lists the extensions of hand-written files.
 var written = []string{
 	".go", ".ts", ".js", ".mjs", ".svelte", ".css", ".html", ".py", ".sh",
 	".h", ".c", ".cpp", ".cc", ".cu", ".metal", ".m", ".sql",
 }
 
-// generatedMark is the line by which Go tools know a generated file.
+// generatedMark is the line that marks generated files for Go tools.
 var generatedMark = regexp.MustCompile(`(?m)^(//|#|/\*) Code generated .* DO NOT EDIT\.`)
 
-// readWritten returns the hand-written files by path. A file that says it is
-// generated has to be named so that a reader sees it in a listing: it ends in
-// _gen with its extension, is assembly, or lies beside a nested module.
+// readWritten returns the hand-written files by path. A generated file must be
+// recognisable in a listing: its name ends in _gen before the extension, it is
+// assembly, or it is next to a nested module.
 func readWritten(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -63,8 +63,8 @@ func readWritten(t *testing.T) map[string][]byte {
 	return files
 }
 
-// TestLength holds files and functions to their limits, except the entries of
-// testdata/budget.txt, which have to be exact.
+// TestLength checks files and functions against their limits. The entries of
+// testdata/budget.txt are exceptions and must be exact.
 func TestLength(t *testing.T) {
 	long := map[string]int{}
 	for name, data := range readWritten(t) {
@@ -160,8 +160,8 @@ func readBudget(t *testing.T) map[string]int {
 	return budget
 }
 
-// words are what no file should hold, each with the reason. They are written in
-// two pieces here, since this file is read too.
+// words lists patterns that no file may contain, each with the reason. They are
+// split in two here, because this file is checked too.
 var words = []struct {
 	pattern *regexp.Regexp
 	ext     string // extension of the files to check; empty for all
@@ -192,10 +192,10 @@ var words = []struct {
 	},
 }
 
-// plainEnglish is the index of the first word that is about English.
+// plainEnglish is the index of the first pattern about English.
 const plainEnglish = 4
 
-// prose names the files that people read, besides the written ones.
+// prose lists the extensions of documents, in addition to the hand-written files.
 var prose = []string{".md"}
 
 // recorded reports whether a file's words have to stay: the words that the test

@@ -12,8 +12,8 @@ import (
 	"godwit/engine/prefix"
 )
 
-// prefixTypes are the pairs of cache types of the tests below: floats, packed as
-// they are written, and packed by page.
+// prefixTypes are the pairs of cache types for the tests below: floats, types
+// packed when they are written, and types packed by page.
 func prefixTypes(t testing.TB) (list []kv.Want) {
 	for _, names := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"gw3", "gw3"}} {
 		k, err := kv.Parse(names[0])
@@ -29,7 +29,7 @@ func prefixTypes(t testing.TB) (list []kv.Want) {
 	return list
 }
 
-// keeper opens a model over and over with a store in one folder.
+// keeper opens a model repeatedly with a prefix store in one folder.
 type keeper struct {
 	t     *testing.T
 	path  string
@@ -53,7 +53,7 @@ func (k *keeper) open() {
 	}
 }
 
-// close closes the model, and the store if that is asked for.
+// close closes the model, and optionally the store.
 func (k *keeper) close(store bool) {
 	k.t.Helper()
 	if err := k.e.Close(); err != nil {
@@ -67,9 +67,9 @@ func (k *keeper) close(store bool) {
 	}
 }
 
-// TestPrefixes: a text is not read again after its slot was taken by others, after
-// the model was unloaded, and after a restart of the process, and the logits are
-// the bits of a cold run.
+// TestPrefixes checks that a text is not computed again after other requests took
+// its slot, after the model was unloaded, and after a restart of the process. The
+// logits have the bits of a cold run.
 func TestPrefixes(t *testing.T) {
 	seed := testSeed(t)
 	models := reuseModels(t)
@@ -86,7 +86,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// comesBack asks the same in one engine that loses it in many ways.
+// comesBack requests the same text in one engine after losing it in many ways.
 func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	slots := 1 + rng.IntN(2)
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
@@ -144,9 +144,9 @@ func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	k.close(true)
 }
 
-// TestAlike: texts that part in their second page, or behind it, are kept beside
-// each other. With types that a conversation calibrates by itself they have other
-// bytes in the first page.
+// TestAlike checks that texts which differ from their second page on are stored
+// next to each other. With types that conversations calibrate themselves, the first
+// pages also have different bytes.
 func TestAlike(t *testing.T) {
 	seed := testSeed(t)
 	for i, m := range reuseModels(t) {
@@ -191,8 +191,8 @@ func alike(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	}
 }
 
-// TestEdits: a chat that is edited in one of its messages is read again from the
-// end of the message before it, and in old ones from an earlier end.
+// TestEdits edits a message of a chat. The chat is computed again from the end of
+// the previous message, or from an earlier end for old messages.
 func TestEdits(t *testing.T) {
 	seed := testSeed(t)
 	for i, m := range reuseModels(t) {
@@ -232,7 +232,7 @@ func edits(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	for _, back := range []int{1, 2, 3, 5, 7, 8, n / 2, n - 2, n - 1, n} {
 		at := borders[n-back]
 		least := at
-		if back > 8 { // the distance from the end has doubled at most since the one behind it
+		if back > 8 { // the distance from the end has at most doubled since the next point
 			least = max(borders[0], len(chat)-4*(len(chat)-at))
 		}
 		if !recurrent {

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// planned lists the golden models and one of each kind that they lack.
+// planned lists the golden models, plus one of each kind that they lack.
 func planned(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(testmodel.Golden(t, "models", "tiny"), "*.gguf"))
@@ -26,8 +26,8 @@ func planned(t *testing.T) map[string]string {
 	return list
 }
 
-// The plan that is shown is the plan that is loaded, key by key, for every golden
-// model and an embedding model.
+// The displayed plan equals the loaded plan, key by key, for every golden model and
+// an embedding model.
 func TestPlanLoaded(t *testing.T) {
 	turbo, err := engine.ParseCacheTypes("turbo3", "q8_0")
 	if err != nil {
@@ -63,8 +63,8 @@ func TestPlanLoaded(t *testing.T) {
 	}
 }
 
-// A load that does not fit in free memory is refused with the numbers, and the
-// context that the error offers fits; one that was left open is cut.
+// A load that does not fit in free memory is rejected with the numbers, and the
+// context in the error fits. A context that was left open is shortened.
 func TestPrepareMemory(t *testing.T) {
 	for name, path := range planned(t) {
 		m, err := engine.OpenModel(path)
@@ -102,8 +102,8 @@ func TestPrepareMemory(t *testing.T) {
 	}
 }
 
-// Engines that share a Memory do not promise the same bytes twice, and what an
-// engine gives back is available again.
+// Engines that share a Memory do not promise the same bytes twice. Memory that an
+// engine releases is available again.
 func TestMemoryShared(t *testing.T) {
 	path := testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf")
 	memory := new(engine.Memory)
@@ -120,7 +120,8 @@ func TestMemoryShared(t *testing.T) {
 	if cache < 64<<20 {
 		t.Fatalf("%d bytes of cache show nothing", cache)
 	}
-	// Other programs take and give memory meanwhile, so a half decides.
+	// Other programs allocate and free memory at the same time, so half of it
+	// decides.
 	alone := engine.Options{Memory: new(engine.Memory)}
 	if here, elsewhere := o.Free(""), alone.Free(""); elsewhere-here < cache/2 {
 		t.Errorf("%d bytes are free beside %d reserved ones, the system says %d", here, cache, elsewhere)
@@ -136,8 +137,8 @@ func TestMemoryShared(t *testing.T) {
 	}
 }
 
-// A context beyond the trained length is said at the load and in the plan, unless
-// RoPE scaling reaches that far.
+// A context beyond the trained length is reported by the load and the plan, unless
+// RoPE scaling extends the trained length.
 func TestBeyondTrained(t *testing.T) {
 	for _, c := range []struct {
 		file  string

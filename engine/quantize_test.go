@@ -17,11 +17,11 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestQuantize makes every type: the result opens and its logits are off by
-// what the type's error explains. A matrix whose weights are off by a share s
-// gives products off by that share, and a logit has passed seven matrices in
-// each of two layers, the embedding and the output: √16 times s. Weights of
-// eight bits meet activations as coarse, 0.6 % each.
+// TestQuantize writes every type. The result opens, and the error of its logits
+// matches the type's error. If a matrix has a relative error of s, so have its
+// products. A logit passes through seven matrices in each of two layers, the
+// embedding and the output, which gives √16 times s. Weights of eight bits meet
+// activations with a similar error, 0.6 %.
 func TestQuantize(t *testing.T) {
 	share := map[string]float64{"Q8_0": 0.0085, "Q6_K": 0.02, "Q4_K_M": 0.09, "Q4_0": 0.11, "TQ4_1S": 0.09, "TQ3_1S": 0.2}
 	if len(share) != len(requant.Types()) {
@@ -59,14 +59,14 @@ func lastLogits(t *testing.T, path string) []float32 {
 	return logits(t, e, peerTokens(), []int{0, 20, 39}, false)
 }
 
-// spread is the root mean square.
+// spread returns the root mean square.
 func spread(x []float32) float64 {
 	_, rms := distance(x, make([]float32, len(x)))
 	return rms
 }
 
 // TestQuantizeMix makes Q4_K_M of a model with the tensors of Gemma 3 270M and
-// compares the types with those of the published file.
+// compares the types with those in the published file.
 func TestQuantizeMix(t *testing.T) {
 	f, err := gguf.Open(testmodel.Gemma3(t))
 	if err != nil {

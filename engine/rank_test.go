@@ -9,9 +9,9 @@ import (
 	"godwit/engine"
 )
 
-// TestRankHead compares the score of a reranker with its classifier computed
-// here from the first row of the same model without one. Float32 sums of 64
-// products in another order differ by some 1e-6.
+// TestRankHead compares the score of a reranker with the classifier's result
+// computed in the test from the first row of the same model without its head.
+// Float32 sums of 64 products in another order differ by about 1e-6.
 func TestRankHead(t *testing.T) {
 	dir := t.TempDir()
 	build := func(pooling int) *maker {
@@ -50,8 +50,8 @@ func TestRankHead(t *testing.T) {
 	}
 }
 
-// TestRankElsewhere refuses the pooling of rerankers in architectures whose
-// classifier is not read.
+// TestRankElsewhere checks that rank pooling is rejected for architectures whose
+// classifier is not supported.
 func TestRankElsewhere(t *testing.T) {
 	m := llamaMerged()
 	m.kv["pooling_type"] = 4
@@ -60,7 +60,7 @@ func TestRankElsewhere(t *testing.T) {
 	}
 }
 
-// values are the floats of a tensor.
+// values returns a tensor as floats.
 func (m *maker) values(t testing.TB, name string) []float32 {
 	t.Helper()
 	for _, x := range m.tensors {

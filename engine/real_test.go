@@ -18,7 +18,7 @@ type realModel struct {
 		Tokens    []llm.Token
 		Positions []int
 		Ideal     []topLogits `json:"ideal_top32"`
-		Noise     float64     `json:"one_by_one_max_diff"` // the peer against itself, batched differently
+		Noise     float64     `json:"one_by_one_max_diff"` // difference of the other implementation to itself with other batches
 	}
 	Greedy []struct {
 		Prompt  string
@@ -43,8 +43,9 @@ type topLogits struct {
 	PeerKL   float64 `json:"peer_kl"`
 }
 
-// margin is the golden margin below which an arg-max says nothing: the peer is
-// up to 1.0 away from itself when it batches differently (README of the data).
+// margin is the golden margin below which the arg-max is not reliable. The other
+// implementation differs from itself by up to 1.0 with other batches (README of the
+// data).
 const margin = 0.3
 
 func readReal(t testing.TB, name string) (m realModel) {
@@ -55,8 +56,8 @@ func readReal(t testing.TB, name string) (m realModel) {
 	return m
 }
 
-// TestRealModels compares the two real models with the peer: greedy tokens,
-// and the distance to the ideal logits at most 1.5 times the peer's own.
+// TestRealModels compares the two real models with the other implementation: greedy
+// tokens, and a distance to the ideal logits of at most 1.5 times its distance.
 func TestRealModels(t *testing.T) {
 	for _, c := range []struct {
 		golden string
@@ -102,7 +103,7 @@ func openPath(t testing.TB, path string, o engine.Options) *engine.Engine {
 	return e
 }
 
-// checkTop compares the 32 best logits after taking out the common shift that
+// checkTop compares the 32 largest logits after removing the common shift, which
 // softmax ignores.
 func checkTop(t *testing.T, what string, row []float32, top topLogits) {
 	t.Helper()
@@ -121,9 +122,9 @@ func checkTop(t *testing.T, what string, row []float32, top topLogits) {
 	}
 }
 
-// checkGreedy feeds the golden ids. Up to the first small margin every id
-// must be equal; beyond it, where the data no longer promises anything, those
-// whose margin is larger than what the peer differs from itself.
+// checkGreedy feeds the golden ids. Up to the first small margin, every id must be
+// equal. After it, only ids must be equal whose margin is larger than the other
+// implementation's difference to itself.
 func checkGreedy(t *testing.T, e *engine.Engine, what string, prompt, want []llm.Token, margins []float64, noise float64) {
 	t.Helper()
 	all := slices.Concat(prompt, want[:len(want)-1])

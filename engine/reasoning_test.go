@@ -9,14 +9,15 @@ import (
 	"godwit/engine/sched"
 )
 
-// The tokens of an answer's thinking are counted, the tag that ends it among
-// them, wherever it begins; their log-probabilities are not told as the answer's.
+// The reasoning tokens of an answer are counted, including the closing tag,
+// wherever the reasoning begins. Their log-probabilities are not reported with the
+// answer's.
 func TestReasoningIsCounted(t *testing.T) {
 	tok := openVocab(t, "llama-spm")
 	tags := chat.Tags{Open: "<think>", Close: "</think>"}
 	for _, c := range []struct {
 		open        bool
-		before      string // beginning of the answer, up to the reasoning
+		before      string // beginning of the answer, before the reasoning
 		think, rest string
 	}{
 		{false, "", "", "Paris it is."},

@@ -45,12 +45,12 @@ func calibrated(t testing.TB, path, dir string, progress func(float64) error) ([
 	return []byte(file.String()), work, nil
 }
 
-// TestKilledCalibration is the program that the test below kills: it calibrates,
-// says how far it is, and stands still from a share on.
+// TestKilledCalibration is the program that the test below kills. It calibrates,
+// reports its progress, and stops at a given share.
 func TestKilledCalibration(t *testing.T) {
 	path, dir, stop := os.Getenv("GODWIT_KILLED_MODEL"), os.Getenv("GODWIT_KILLED_DIR"), os.Getenv("GODWIT_KILLED_AT")
 	if path == "" {
-		return // only the test below runs it
+		return // runs only as a child of the test below
 	}
 	at, err := strconv.ParseFloat(stop, 64)
 	if err != nil {
@@ -66,8 +66,9 @@ func TestKilledCalibration(t *testing.T) {
 	t.Fatal("not killed", err)
 }
 
-// A calibration that is killed continues where it was, in the keys as in the
-// caches, and ends with the same bytes. Damage makes it begin anew.
+// A killed calibration continues where it stopped, both while measuring keys and
+// while measuring caches, and gives the same bytes. Damaged progress makes it start
+// again.
 func TestCalibrationResumes(t *testing.T) {
 	for _, name := range []string{"llama-hd64.gguf", "gemma3-hd64.gguf", "lfm2.gguf"} {
 		path := golden.Path(t, "models", filepath.Join("tiny", name))
@@ -77,9 +78,9 @@ func TestCalibrationResumes(t *testing.T) {
 		}
 		for _, test := range []struct {
 			at     float64
-			tokens int // still to read
-			runs   int // still to run, one of them for the base
-			damage int // byte that is changed, from the end; 0: none
+			tokens int // remaining tokens
+			runs   int // remaining runs, including the run of the base
+			damage int // distance from the end of the byte that is changed; 0 for none
 		}{
 			{0.06, all.Tokens - 128, all.Runs, 0},
 			{0.06, all.Tokens, all.Runs, 40}, // in the saved cells
@@ -103,7 +104,7 @@ func TestCalibrationResumes(t *testing.T) {
 	}
 }
 
-// kill runs a calibration in a process of its own and kills it at a share.
+// kill runs a calibration in a separate process and kills it at a given share.
 func kill(t *testing.T, path, dir string, at float64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestKilledCalibration$")
@@ -123,10 +124,10 @@ func kill(t *testing.T, path, dir string, at float64) {
 			t.Error(lines.Text())
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil { // SIGKILL: nothing is tidied up
+	if err := cmd.Process.Kill(); err != nil { // with SIGKILL, so that it cannot clean up
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // returns an error because the process was killed
 }
 
 func damage(t *testing.T, dir string, fromEnd int) {
@@ -145,8 +146,9 @@ func damage(t *testing.T, dir string, fromEnd int) {
 	}
 }
 
-// A load that leaves the calibration for later runs without one, keeps its form
-// when the calibration arrives, and takes no cells made with another.
+// A load that postpones the calibration runs without one. It keeps its form when
+// the calibration is finished, and accepts no cells from a conversation with
+// another calibration.
 func TestCalibrateLater(t *testing.T) {
 	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
@@ -191,7 +193,7 @@ func TestCalibrateLater(t *testing.T) {
 			t.Errorf("cells of another calibration: %v", err)
 		}
 	}
-	// Strict types that nothing but a calibration allows are measured at the load.
+	// Strict types that need a calibration are measured at the load.
 	short := 32
 	o.KV, o.Calibrations = kv.Settings{Strict: true, ExactWindow: &short}, t.TempDir()
 	if e := openPath(t, path, o); e.Unmeasured() || measured == 0 {

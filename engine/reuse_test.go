@@ -17,17 +17,17 @@ import (
 	"godwit/engine/llm"
 )
 
-// reuseRig asks two engines of one model the same: one that keeps what it has
-// read, and one that reads every prompt from its beginning.
+// reuseRig sends the same requests to two engines with one model: one reuses what
+// it has read, and the other reads every prompt from its beginning.
 type reuseRig struct {
 	warm, cold  *engine.Engine
 	recurrent   bool
-	goes        bool // what the end of a prompt needs may be gone, in windows and states
-	exact       bool // the newest positions are read exactly, and only points keep what older ones read
-	used, asked int  // prompt tokens taken from the cache, and all
+	goes        bool // windows and recurrent states may have lost what the end of a prompt needs
+	exact       bool // the newest positions are read in exact form, and only points keep what older positions read
+	used, asked int  // prompt tokens taken from the cache, and all prompt tokens
 }
 
-// bits reports whether two lists hold the same floats, bit by bit.
+// bits reports whether two lists have the same floats, bit by bit.
 func bits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
@@ -52,9 +52,9 @@ func (r *reuseRig) ask(t *testing.T, what string, prompt []llm.Token, n, least i
 	return tokens
 }
 
-// continued asks a prompt that continues behind an answer. Recurrent models
-// compute a prompt and single tokens with other sums (TestWindowChunks), so
-// theirs is not compared with a cold run.
+// continued sends a prompt that continues after an answer. Recurrent models compute
+// a prompt and single tokens with other sums (TestWindowChunks), so their results
+// are not compared with a cold run.
 func (r *reuseRig) continued(t *testing.T, what string, prompt []llm.Token, n, least int) {
 	t.Helper()
 	if !r.recurrent {
@@ -66,9 +66,9 @@ func (r *reuseRig) continued(t *testing.T, what string, prompt []llm.Token, n, l
 	}
 }
 
-// conversations asks what people ask: the same again after a longer
-// conversation with the same beginning, a branch, an edit, another's prompt
-// that begins alike, and all of that out of a saved slot.
+// conversations makes typical requests: the same text again after a longer
+// conversation with the same beginning, a branch, an edit, another prompt with the
+// same beginning, and all of these from a saved slot.
 func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int) {
 	text := func(n int) (list []llm.Token) {
 		for range n {
@@ -80,7 +80,7 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 	short := text(130 + rng.IntN(120))
 	first := pages(len(short) - 1)
 	answer := r.ask(t, "short", short, 12+rng.IntN(60), 0)
-	held := slices.Concat(short, answer[:len(answer)-1]) // the last token was never computed
+	held := slices.Concat(short, answer[:len(answer)-1]) // the last token was not computed
 	end := len(held)
 	if !r.recurrent {
 		end = pages(end)
@@ -91,7 +91,7 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 	switch {
 	case r.goes:
 		least = 0
-	case r.exact: // a point one page before may be the one that is kept
+	case r.exact: // the reachable point may be one page earlier
 		least -= kv.PageCells
 	}
 	r.ask(t, "short after the longer one", short, 40, least)
@@ -127,7 +127,7 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 	r.ask(t, "branch of the restored", slices.Concat(short[:len(short)-20], text(40)), 60, 0)
 }
 
-// reuseModel is a model of the matrix.
+// reuseModel is a model in the test matrix.
 type reuseModel struct {
 	name string
 	path func(t testing.TB) string
@@ -174,10 +174,10 @@ func openReuse(t *testing.T, m reuseModel, want kv.Want, slots int, rng *rand.Ra
 	return r
 }
 
-// TestReuse: whatever a conversation leaves behind, the logits of the next
-// request are the bits of a cold run, for every cache type on every model. CI
-// draws some of the combinations, GODWIT_TEST=all takes all; GODWIT_SEED draws
-// the same ones again.
+// TestReuse checks that whatever an earlier conversation has left behind, the
+// logits of the next request have the bits of a cold run, for every cache type on
+// every model. CI draws some of the combinations, GODWIT_TEST=all runs all, and
+// GODWIT_SEED repeats a draw.
 func TestReuse(t *testing.T) {
 	seed := testSeed(t)
 	models := reuseModels(t)
@@ -192,7 +192,7 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	draw := rand.New(rand.NewPCG(seed, 1))
-	if !testAll() { // as many types with an exact window as without
+	if !testAll() { // half of the types have an exact window
 		gw := slices.DeleteFunc(slices.Clone(list), func(c combination) bool { return c.k.Window.Newest == 0 })
 		for _, l := range [][]combination{list, gw} {
 			draw.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
@@ -213,8 +213,8 @@ func TestReuse(t *testing.T) {
 	t.Logf("%d combinations, %d of %d prompt tokens from the cache", len(list), used, asked)
 }
 
-// testSeed returns the seed of a test that draws its cases: GODWIT_SEED, or another
-// one each time, which the log names.
+// testSeed returns the seed of a test that draws its cases: GODWIT_SEED, or a new
+// one, which is logged.
 func testSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

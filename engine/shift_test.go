@@ -11,17 +11,17 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// shiftRig generates over a small context of the real model and keeps the
-// logits of the first token behind a shift.
+// shiftRig generates in a small context of the real model and keeps the logits of
+// the first token after a shift.
 type shiftRig struct {
 	*Engine
 	context int
-	look    func() // at the cells before the job ends; may be nil
+	look    func() // called with the cells before the job ends; may be nil
 }
 
-// run reads the prompt, which fills the context except for one token, and lets two
-// tokens be generated: the second is the first behind the shift. It returns
-// its logits and the tokens that it follows.
+// run reads a prompt that fills the context except for one token, and generates two
+// tokens. The second one is the first after the shift. It returns its logits and
+// the tokens before it.
 func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []float32, text []llm.Token) {
 	t.Helper()
 	steps := 0
@@ -31,7 +31,7 @@ func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []flo
 		Prompt: prompt, Slot: 0, Fresh: true, Keep: keep,
 		Next: func(row []float32) (llm.Token, bool, error) {
 			steps++
-			if len(text) == r.context { // the context is full: what comes now is behind the shift
+			if len(text) == r.context { // the context is full, so what follows is after the shift
 				drop := (len(text) - keep) / 2
 				text = append(text[:keep], text[keep+drop:]...)
 			}
@@ -67,7 +67,7 @@ func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []flo
 	return logits, text
 }
 
-// divergence is KL(p || q) of two rows of logits, in nats.
+// divergence returns KL(p || q) of two rows of logits, in nats.
 func divergence(p, q []float32) float64 {
 	norm := func(row []float32) float64 {
 		var sum float64
@@ -111,9 +111,9 @@ func named(t *testing.T, name string) *kv.Type {
 	return x
 }
 
-// Behind a shift the logits stay near those of a fresh reading of the shifted
-// text: at most a quarter as far away as without turning the keys. The keys of
-// every type are in the tests of the scheduler.
+// After a shift, the logits stay close to those of a fresh computation of the
+// shifted text: at most a quarter of the distance without rotating the keys. The
+// scheduler's tests check the keys of every type.
 func TestShiftLogits(t *testing.T) {
 	path := testmodel.SmolLM2(t)
 	const size, keep = 192, 16
@@ -139,7 +139,7 @@ func TestShiftLogits(t *testing.T) {
 				t.Fatal(err)
 			}
 			near := divergence(fresh, got)
-			// The same without turning the keys, on the same device and cache.
+			// The same without rotating the keys, on the same device and cache.
 			e.sched.Close()
 			e.sched = sched.New(e.prog, e.cache, sched.Options{
 				Context: size, Rows: 64, Outputs: 32, Vocab: len(fresh), Shift: true, Rotary: make([]kv.Rotary, e.Config().Layers),
@@ -154,8 +154,9 @@ func TestShiftLogits(t *testing.T) {
 	}
 }
 
-// In the first layer keys do not depend on other tokens, so a shifted key is
-// the fresh one, except that it is encoded twice: at most twice as wrong.
+// In the first layer, keys do not depend on other tokens. A shifted key therefore
+// equals the fresh one, except that it was encoded twice, so its error is at most
+// twice as large.
 func TestShiftKeys(t *testing.T) {
 	path := testmodel.SmolLM2(t)
 	const size, keep = 192, 16
@@ -173,7 +174,7 @@ func TestShiftKeys(t *testing.T) {
 			x = nil
 			y := &e.p.Layout.Layers[0]
 			row := make([]byte, y.K.RowBytes)
-			for pos := keep; pos < e.cache.Len(0)-1; pos++ { // the last was never shifted
+			for pos := keep; pos < e.cache.Len(0)-1; pos++ { // the last row was not shifted
 				if err := e.prog.ReadRow(row, 0, kv.K, kv.Packed, e.cache.Cell(y.Group, 0, pos)); err != nil {
 					t.Error(err)
 				}

@@ -12,8 +12,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// brokenRows replaces every row of a saved slot by bytes that decode to NaN in
-// any float and gives it a checksum that is right.
+// brokenRows replaces every row of a saved slot by bytes that decode to NaN in any
+// float type, and sets the right checksum.
 func brokenRows(saved []byte) []byte {
 	saved = slices.Clone(saved)
 	n := len(sched.SlotMagic)
@@ -28,9 +28,9 @@ func brokenRows(saved []byte) []byte {
 	return saved
 }
 
-// A saved slot with the right checksum whose rows are NaN spoils one
-// answer at most, with an error, and nothing behind it: the cells go, and the
-// same question is answered afresh.
+// A saved slot with NaN rows and the right checksum affects at most one answer,
+// which ends with an error. Its cells are dropped, and the same question is then
+// answered from scratch.
 func TestBrokenSlot(t *testing.T) {
 	spoilt := 0
 	for _, m := range smallModels(t) {

@@ -17,13 +17,14 @@ import (
 	"godwit/engine/kv"
 )
 
-// second is the CPU under another name, so that a model can be cut between two.
+// second is the CPU under another name, so that a model can be split between the
+// two.
 type second struct{ cpu.Driver }
 
 func (second) Name() string { return "second" }
 
-// A model cut between two devices gives the bits that one gives, wherever the
-// cut is, or says which layers cannot be parted.
+// A model split between two devices gives the same bits as on one, wherever it is
+// split, or an error about layers that cannot be separated.
 func TestSplit(t *testing.T) {
 	shared := 0
 	for _, m := range smallModels(t) {
@@ -84,7 +85,7 @@ func openSplit(t *testing.T, m tinyModel, run tinyRun, o engine.Options) (*engin
 
 var _ backend.Driver = second{}
 
-// refusing is a device that runs no model, or is not there.
+// refusing is a device that rejects every model, or does not exist.
 type refusing struct {
 	cpu.Driver
 	absent bool
@@ -106,8 +107,8 @@ func (refusingBackend) Compile(context.Context, *graph.Plan, *kv.Layout, backend
 	return nil, fmt.Errorf("%w: 12 GiB are wanted", backend.ErrMemory)
 }
 
-// A device that was not asked for by name and refuses a model leaves it to the CPU,
-// and the log says why; one that was asked for is an error.
+// If a device was not requested by name and rejects a model, the CPU runs the
+// model, and the log gives the reason. If it was requested, the load fails.
 func TestFallback(t *testing.T) {
 	path := golden.Small(t, "llama-hd64")
 	for _, absent := range []bool{false, true} {

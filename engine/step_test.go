@@ -17,8 +17,8 @@ import (
 )
 
 // stepCases have every kind of chunk border: each trellis type, windows, latent
-// rows, experts and recurrent states. The emulator takes seconds for each, so
-// CI runs those marked.
+// rows, experts and recurrent states. The emulator takes seconds for each, so CI
+// runs only the marked ones.
 var stepCases = []struct {
 	file, k, v string
 	emulate    bool
@@ -34,16 +34,16 @@ var stepCases = []struct {
 	{"lfm2", "f16", "f16", false},
 }
 
-// The bound of a step changes how prompts are cut beside an answer, and no bit
-// of what is computed: the same logits without a bound, alone and beside an
-// answer, and with bounds from one that every step breaks to one that none does.
+// The step limit changes how prompts are cut during another answer, but not a bit
+// of the results. The logits are the same without a limit, alone and next to an
+// answer, and with limits from one that every step exceeds to one that none does.
 func TestMaxStep(t *testing.T) {
 	for _, c := range stepCases {
 		t.Run(c.file+"/"+c.k+"/"+c.v, func(t *testing.T) { sameSteps(t, c.file, c.k, c.v, nil, 321) })
 	}
 }
 
-// The kernels of GPUs differ for single rows and several; the emulator runs them.
+// GPU kernels differ for single rows and several rows. The emulator runs them.
 func TestMaxStepOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the emulator takes seconds for each")
@@ -57,7 +57,7 @@ func TestMaxStepOnKernels(t *testing.T) {
 	}
 }
 
-// sameSteps reads prompts of about size tokens under all bounds.
+// sameSteps reads prompts of about size tokens with all limits.
 func sameSteps(t *testing.T, file, k, v string, d backend.Driver, size int) {
 	want := wantOf(t, k, v)
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -83,7 +83,7 @@ func sameSteps(t *testing.T, file, k, v string, d backend.Driver, size int) {
 			}
 		}
 		ask := func() (rows []float32) {
-			for _, n := range []int{size - 63, size, size, size - 16} { // the third reads its last token only
+			for _, n := range []int{size - 63, size, size, size - 16} { // the third one only has its last token read
 				got, _, _ := e.Rows(t, prompt[:n], 4, false)
 				rows = append(rows, got...)
 			}

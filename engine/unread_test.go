@@ -20,7 +20,7 @@ import (
 	"godwit/engine/model"
 )
 
-// with returns the model with another tensor of F32.
+// with returns the model with an additional F32 tensor.
 func (m modelFile) with(name string, values []float32, shape ...int) modelFile {
 	data := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -47,7 +47,7 @@ func (m modelFile) write(t *testing.T) string {
 	return path
 }
 
-// tiny takes a small model apart.
+// tiny returns the parts of a small model.
 func tiny(t *testing.T, name string) modelFile {
 	t.Helper()
 	data, err := os.ReadFile(golden.Small(t, name))
@@ -61,8 +61,8 @@ func tiny(t *testing.T, name string) modelFile {
 	return parseModel(t, f)
 }
 
-// TestUnread opens every model as it is and with tensors that no pass reads: they
-// are named, several at once, unless the architecture lists them.
+// TestUnread opens every model unchanged and with tensors that no pass reads. The
+// error names all of them, unless the architecture lists them.
 func TestUnread(t *testing.T) {
 	models := allModels(t)
 	for name, m := range models {
@@ -121,7 +121,7 @@ func TestUnreadListed(t *testing.T) {
 			t.Errorf("%s with %s: %v", c.model, c.tensor, err)
 		}
 	}
-	// The last layer of this one reads the cache of an earlier layer.
+	// the last layer of this model reads the cache of an earlier layer
 	shared := models["gemma4-e"]
 	last := fmt.Sprintf("blk.%d.attn_k.weight", shared.layers()-1)
 	if shared.has(last) {
@@ -143,8 +143,8 @@ func (m modelFile) layers() (n int) {
 	return n
 }
 
-// TestOutputBias adds a bias to the output of every decoder that has none: the
-// logits grow by it.
+// TestOutputBias adds an output bias to every decoder without one. The logits grow
+// by it.
 func TestOutputBias(t *testing.T) {
 	for name, m := range allModels(t) {
 		if m.has("output.bias") || m.has("token_embd_norm.bias") || strings.HasSuffix(name, "-embed") {
@@ -157,7 +157,7 @@ func TestOutputBias(t *testing.T) {
 				bias[i] = 0.25 + float32(i%7)/8
 			}
 			biased := m.with("output.bias", bias, len(bias)).logits(t)
-			soft := strings.HasPrefix(name, "gemma") // bounded behind the sum
+			soft := strings.HasPrefix(name, "gemma") // bounded after the sum
 			for i := range plain {
 				if d := biased[i] - plain[i] - bias[i]*m.logitScale(name); !soft && (d > 1e-4 || d < -1e-4) || biased[i] == plain[i] {
 					t.Fatalf("logit %d: %g without a bias, %g with %g", i, plain[i], biased[i], bias[i])
@@ -167,7 +167,7 @@ func TestOutputBias(t *testing.T) {
 	}
 }
 
-// logitScale is what multiplies the logits, output bias included.
+// logitScale is the factor of the logits, including the output bias.
 func (m modelFile) logitScale(string) float32 {
 	for _, e := range m.kv {
 		v, ok := e.Value.(gguf.Value)
@@ -185,7 +185,7 @@ func (m modelFile) logitScale(string) float32 {
 	return 1
 }
 
-// logits are those behind three tokens.
+// logits returns the logits after three tokens.
 func (m modelFile) logits(t *testing.T) []float32 {
 	t.Helper()
 	e, err := engine.Open(t.Context(), m.write(t), engine.Options{Threads: 1, Context: 64, Parallel: 1, UBatch: 8})
@@ -200,7 +200,7 @@ func (m modelFile) logits(t *testing.T) []float32 {
 	return out
 }
 
-// TestNoWeightType gives matrices and vectors types of data that are not weights.
+// TestNoWeightType gives matrices and vectors data types that are not weights.
 func TestNoWeightType(t *testing.T) {
 	m := tiny(t, "llama-hd64")
 	for _, name := range []string{"token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_down.weight", "output_norm.weight"} {

@@ -7,8 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// A grammar writes text with tokens that show it: the name of the unknown
-// token, or of a control token, is written letter by letter.
+// A grammar writes text only with tokens that show it. The name of the unknown
+// token or of a control token is written letter by letter.
 func TestGrammarTokensShowText(t *testing.T) {
 	tok := openVocab(t, "llama-spm")
 	tokens, err := grammar.NewTokens(vocabulary{tok, tok.VocabSize()})

@@ -12,9 +12,9 @@ import (
 	"godwit/engine/sched"
 )
 
-// windowModels have every kind of attention beside an exact window: plain
-// heads, sliding windows, soft caps, latent rows, sinks of their own, layers
-// that read another's cache, and recurrent state.
+// windowModels have every kind of attention together with an exact window: plain
+// heads, sliding windows, soft caps, latent rows, learned sinks, layers that read
+// another layer's cache, and recurrent state.
 var windowModels = []struct {
 	file, k, v     string
 	newest, pinned int
@@ -51,8 +51,8 @@ func openWindow(t *testing.T, file, k, v string, newest, pinned, ubatch int) win
 	return windowRig{e}
 }
 
-// answer reads a prompt and generates n tokens; it returns the logits of each
-// and what the job counted.
+// answer reads a prompt and generates n tokens. It returns the logits of each token
+// and the job's counters.
 func (r windowRig) answer(t *testing.T, prompt []llm.Token, n int) (rows []float32, stats sched.Stats) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -80,7 +80,7 @@ func (r windowRig) answer(t *testing.T, prompt []llm.Token, n int) (rows []float
 	return rows, stats
 }
 
-// same fails where a logit differs in a bit.
+// same fails if any logit differs in a bit.
 func same(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -93,8 +93,9 @@ func same(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// A repeated request gives the same bytes however far the first answer ran,
-// whoever came between, and out of a saved slot; and it is not read again.
+// A repeated request gives the same bytes, however long the first answer was,
+// whatever requests ran in between, and from a saved slot. Its prompt is not
+// computed again.
 func TestWindowRepeats(t *testing.T) {
 	for _, m := range windowModels {
 		t.Run(m.file+"/"+m.k, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestWindowRepeats(t *testing.T) {
 			}
 			prompt, other := text(230), text(150)
 			want, _ := r.answer(t, prompt, 150)
-			gone := m.rnn // what sliding windows and states held may be
+			gone := m.rnn // sliding windows and recurrent states may have lost it
 			for i := range r.p.Layout.Groups {
 				gone = gone || r.p.Layout.Groups[i].Window > 0
 			}
@@ -122,7 +123,7 @@ func TestWindowRepeats(t *testing.T) {
 			}
 			check("at once", r)
 			r.answer(t, other, 100)
-			r.answer(t, prompt[:100], 60) // forks off the prompt
+			r.answer(t, prompt[:100], 60) // a fork of the prompt
 			check("after others", r)
 			_, st := r.answer(t, prompt, 1)
 			var file bytes.Buffer
@@ -139,8 +140,8 @@ func TestWindowRepeats(t *testing.T) {
 	}
 }
 
-// Rows are the same bits whatever chunks their prompt is read in, and token by
-// token.
+// Rows have the same bits whether their prompt is read in chunks of any size or
+// token by token.
 func TestWindowChunks(t *testing.T) {
 	for _, m := range windowModels {
 		t.Run(m.file+"/"+m.k, func(t *testing.T) {
@@ -159,14 +160,14 @@ func TestWindowChunks(t *testing.T) {
 			}
 			want := rows(whole, false)
 			same(t, "in chunks of 70", rows(openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 70), false), want)
-			if !m.rnn { // their prompt and step paths differ in the last bits
+			if !m.rnn { // for recurrent models, a prompt and single steps differ in the last bits
 				same(t, "token by token", rows(whole, true), want)
 			}
 		})
 	}
 }
 
-// The memory of the cache is what the plan says, both parts.
+// The memory of the cache equals the plan, for both parts.
 func TestWindowPlan(t *testing.T) {
 	for _, m := range windowModels {
 		r := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 96)
