@@ -11,7 +11,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// flavor is one of the two libraries that speak the driver API.
+// flavor is one of the two libraries with the driver API.
 type flavor int
 
 const (
@@ -33,8 +33,8 @@ type api struct {
 	errorString                                           uintptr
 }
 
-// symbol is the name of a function in both libraries; an empty name is not
-// needed there.
+// symbol is the name of a function in both libraries. It is empty if that library
+// does not need the function.
 type symbol struct {
 	at        func(*api) *uintptr
 	cuda, hip string
@@ -73,8 +73,7 @@ var symbols = []symbol{
 	{func(a *api) *uintptr { return &a.errorString }, "cuGetErrorString", "hipGetErrorString"},
 }
 
-// bind looks up the functions. One that is missing means a driver from before
-// it existed.
+// bind looks up the functions. If one is missing, the driver is too old.
 func (a *api) bind(find func(name string) (uintptr, error)) error {
 	for _, s := range symbols {
 		name := s.cuda
@@ -90,13 +89,13 @@ func (a *api) bind(find func(name string) (uintptr, error)) error {
 	return nil
 }
 
-// result codes that are handled; the same in both libraries.
+// result codes that the package handles; both libraries use the same
 const (
 	success        = 0
 	outOfMemory    = 2
-	notInitialized = 3 // result of calls after an initialisation that found no device
+	notInitialized = 3 // returned by calls after an initialisation that found no device
 	noDevice       = 100
-	invalidDevice  = 101 // HIP's initialisation result without a device
+	invalidDevice  = 101 // returned by HIP's initialisation without a device
 )
 
 // call calls a function of the library. A pointer among the arguments is written
@@ -112,7 +111,7 @@ func (a *api) call(what string, fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// callError is a result of the driver other than success.
+// callError is an error code from the driver.
 type callError struct {
 	what string
 	code int32
@@ -123,14 +122,14 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("%s: error %d: %s", e.what, e.code, e.text)
 }
 
-// says reports whether an error is one of these results of the driver.
+// says reports whether an error is one of the given error codes.
 func says(err error, codes ...int32) bool {
 	var e *callError
 	return errors.As(err, &e) && slices.Contains(codes, e.code)
 }
 
-// text is the driver's own words for a result. CUDA's function writes where they
-// are, HIP's returns it.
+// text returns the driver's description of a code. CUDA's function writes a pointer
+// to it, and HIP's returns it.
 func (a *api) text(code int32) string {
 	var s *byte
 	r, _, _ := purego.SyscallN(a.errorString, uintptr(code), uintptr(unsafe.Pointer(&s)))

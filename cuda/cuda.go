@@ -1,13 +1,12 @@
 //go:build linux || windows
 
-// Package cuda runs the kernels on NVIDIA cards through the CUDA driver API and
-// on AMD cards through HIP's, which has the same shape. The driver's library is
-// opened when a device is needed; no toolkit is needed, and a machine
-// without a driver gets an error that says so.
+// Package cuda runs the kernels on NVIDIA cards through the CUDA driver API, and on
+// AMD cards through HIP's API, which has the same shape. It opens the driver's
+// library when a device is needed. No toolkit is needed. A machine without a driver
+// gets an error that says so.
 //
-// NVIDIA's driver compiles the PTX that is part of this package; AMD's kernels
-// are compiled by hiprtc, which comes with the driver, at first use and kept on
-// disk.
+// NVIDIA's driver compiles the PTX in this package. AMD's kernels are compiled at
+// first use by hiprtc, which comes with the driver, and cached on disk.
 package cuda
 
 import (
@@ -20,7 +19,7 @@ import (
 	"godwit/engine/gpu"
 )
 
-// The classes of errors of a machine that cannot run kernels.
+// The classes of errors about machines that cannot run kernels.
 var (
 	errNone = errors.New("no driver")
 	errOld  = errors.New("the driver is too old")
@@ -29,13 +28,15 @@ var (
 const (
 	// minDriver is the first version of the driver API that accepts the PTX.
 	minDriver = 11080
-	// minCapability is what the PTX is made for, tens and ones: 7.5.
+	// minCapability is the compute capability for which the PTX is made, as tens
+	// and ones: 7.5.
 	minCapability = 75
-	// mmaCapability is that of the first cards that multiply matrices of 16 by 16.
+	// mmaCapability is the lowest compute capability with 16 by 16 matrix
+	// multiplication.
 	mmaCapability = 80
 )
 
-// Built says whether this build has CUDA and HIP.
+// Built reports whether this build supports CUDA and HIP.
 const Built = true
 
 // NVIDIA is the driver of NVIDIA cards.
@@ -44,13 +45,14 @@ func NVIDIA() backend.Driver { return driver("cuda", loadNVIDIA) }
 // AMD is the driver of AMD cards.
 func AMD() backend.Driver { return driver("hip", loadAMD) }
 
-// The libraries are opened once, when they are first asked for.
+// The libraries are opened once, at the first use.
 var (
 	loadNVIDIA = sync.OnceValues(func() (*api, error) { return load(nvidia) })
 	loadAMD    = sync.OnceValues(func() (*api, error) { return load(amd) })
 )
 
-// HasNVIDIA reports whether NVIDIA's driver is installed. It does not start it.
+// HasNVIDIA reports whether NVIDIA's driver is installed. It does not start the
+// driver.
 func HasNVIDIA() bool { return has(nvidia) }
 
 // HasAMD is HasNVIDIA for AMD's.
@@ -92,7 +94,7 @@ func driver(kind string, load func() (*api, error)) backend.Driver {
 	}
 }
 
-// load opens the library and starts it.
+// load opens the library and initialises it.
 func load(f flavor) (*api, error) {
 	find, err := library(libraries[f])
 	if err != nil {
@@ -105,11 +107,11 @@ func load(f flavor) (*api, error) {
 	return a, a.begin()
 }
 
-// begin starts the library and checks its version.
+// begin initialises the library and checks its version.
 func (a *api) begin() error {
 	if err := a.call("init", a.start, 0); err != nil {
 		if says(err, noDevice, invalidDevice) {
-			return nil // no device to list
+			return nil // there is no device to list
 		}
 		return err
 	}
@@ -129,11 +131,11 @@ type card struct {
 	handle     int32
 	name       string
 	memory     int64
-	capability int // tens and ones
+	capability int // compute capability as tens and ones
 	processors int
 }
 
-// numbers of the attributes that are read, by flavor.
+// Numbers of the attributes that are read, by flavor.
 var (
 	attrMajor      = [2]uintptr{75, 23}
 	attrMinor      = [2]uintptr{76, 61}
@@ -166,7 +168,7 @@ func (a *api) devices(kind string) ([]backend.Info, error) {
 	return list, nil
 }
 
-// card reads what a card is.
+// card reads the properties of a card.
 func (a *api) card(i int) (*card, error) {
 	c := &card{}
 	if err := a.call("device", a.device, uintptr(unsafe.Pointer(&c.handle)), uintptr(i)); err != nil {

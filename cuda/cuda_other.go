@@ -10,11 +10,11 @@ import (
 	"godwit/engine/gpu"
 )
 
-// Built says whether this build has CUDA and HIP.
+// Built reports whether this build supports CUDA and HIP.
 const Built = false
 
-// NVIDIA is the driver of a build without CUDA: it has no devices, and says what
-// a build needs.
+// NVIDIA is the driver of a build without CUDA. It has no devices, and its error
+// says what a build needs.
 func NVIDIA() backend.Driver { return none("cuda") }
 
 // AMD is NVIDIA for HIP.

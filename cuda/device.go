@@ -14,22 +14,22 @@ import (
 	"godwit/shaders"
 )
 
-// device is an opened card: one context, one stream, on which launches run in
-// order.
+// device is an opened card with one context and one stream, on which launches run
+// in order.
 type device struct {
 	*api
 	kind    string
 	card    *card
 	stream  uintptr
 	modules []uintptr
-	err     error // the first one; it sticks
+	err     error // first error; it is kept
 	words   launchWords
 }
 
-// launchWords is the memory that a launch hands to the driver: the arguments,
-// where each lies, and the words of the calls themselves, which would else be
-// allocated for each. Once the device is open, context alone is for any goroutine;
-// it does not change until Close.
+// launchWords is the memory that a launch passes to the driver: the arguments,
+// their addresses, and the words of the calls themselves. Without it, each launch
+// would allocate. After the device is opened, any goroutine may read context, which
+// does not change until Close.
 type launchWords struct {
 	buffers [maxArgs]uint64
 	list    [maxArgs + 1]unsafe.Pointer
@@ -37,7 +37,7 @@ type launchWords struct {
 	context [1]uintptr
 }
 
-// maxArgs is the most buffers that a kernel takes.
+// maxArgs is the maximum number of buffers of a kernel.
 const maxArgs = 16
 
 // open makes a context for a card.
@@ -75,11 +75,11 @@ func (a *api) open(kind string, i int) (gpu.Device, error) {
 	return d, nil
 }
 
-// nonBlocking keeps a stream apart from the default one.
+// nonBlocking makes a stream independent of the default stream.
 const nonBlocking = 1
 
-// enter makes the context current on this thread until leave is called: the
-// owner of the device need not stay on one.
+// enter makes the context current on this thread until leave is called, because the
+// device's owner may move between threads.
 func (d *device) enter() (leave func(), err error) {
 	runtime.LockOSThread()
 	if err := d.call("context", d.current, d.words.context[:]...); err != nil {
@@ -89,8 +89,8 @@ func (d *device) enter() (leave func(), err error) {
 	return runtime.UnlockOSThread, nil
 }
 
-// Info describes the card and what is free of its memory. Any goroutine may ask,
-// also while others launch.
+// Info describes the card and its free memory. It may be called by any goroutine,
+// even while others launch kernels.
 func (d *device) Info() backend.Info {
 	i := d.info(d.kind, d.card)
 	if free, _, err := d.memory(); err == nil {
@@ -99,7 +99,7 @@ func (d *device) Info() backend.Info {
 	return i
 }
 
-// MMA is 1 where the card runs the kernels with the dialect's mma.
+// MMA returns 1 if the card runs kernels with the dialect's mma.
 func (d *device) MMA() int {
 	if d.flavor == nvidia && d.card.capability >= mmaCapability {
 		return 1
@@ -107,7 +107,7 @@ func (d *device) MMA() int {
 	return 0
 }
 
-// memory is what is free and there in all.
+// memory returns the free and the total memory.
 func (d *device) memory() (free, total int64, err error) {
 	leave, err := d.enter()
 	if err != nil {
@@ -137,11 +137,13 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	return b, nil
 }
 
-// stageBytes is how much of a weight is copied to a card at a time.
+// stageBytes is the number of bytes of a weight that are copied to a card at a
+// time.
 const stageBytes = 8 << 20
 
-// stage copies data to a card through memory of our own. The driver must not read
-// a mapped file: if that was cut short meanwhile, its code would end the process.
+// stage copies data to a card through the process's own memory. The driver must not
+// read a mapped file, because its code would end the process if the file were
+// truncated.
 func (d *device) stage(at uint64, data []byte) error {
 	buf := make([]byte, min(len(data), stageBytes))
 	for len(data) > 0 {
@@ -153,7 +155,7 @@ func (d *device) stage(at uint64, data []byte) error {
 		if err == nil {
 			err = d.call("copy to the device", d.toDevice, uintptr(at), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(n), d.stream)
 		}
-		if err == nil { // buf is filled again
+		if err == nil { // buf is reused for the next piece
 			err = d.call("wait", d.streamWait, d.stream)
 		}
 		if err != nil {
@@ -213,7 +215,7 @@ func (b *buffer) Close() error {
 	return b.d.call("free", b.d.free, uintptr(at))
 }
 
-// Upload copies to a buffer; the host's memory is free again when it returns.
+// Upload copies to a buffer. When it returns, the host's memory can be reused.
 func (d *device) Upload(dst gpu.Buffer, offset int64, src []byte) error {
 	b, err := d.within(dst, offset, len(src))
 	if err != nil || len(src) == 0 {
@@ -228,7 +230,7 @@ func (d *device) Upload(dst gpu.Buffer, offset int64, src []byte) error {
 	return d.stick(err)
 }
 
-// Download waits and copies from a buffer.
+// Download waits for all launches and copies from a buffer.
 func (d *device) Download(dst []byte, src gpu.Buffer, offset int64) error {
 	b, err := d.within(src, offset, len(dst))
 	if err != nil {
@@ -291,8 +293,8 @@ func (d *device) Launch(p gpu.Pipeline, grid [3]uint32, args []gpu.Bind, params 
 	if len(params) > 0 {
 		*at = unsafe.Pointer(unsafe.SliceData(params))
 	}
-	// The list lies in the device, which is on the heap and in use: it stays where
-	// it is.
+	// The list is in the device, which is on the heap and in use, so it does not
+	// move.
 	w.call = [...]uintptr{
 		k.function, uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]), uintptr(k.kernel.Group), 1, 1,
 		0, d.stream, uintptr(unsafe.Pointer(&w.list[0])), 0,
@@ -303,10 +305,10 @@ func (d *device) Launch(p gpu.Pipeline, grid [3]uint32, args []gpu.Bind, params 
 	d.note(err)
 }
 
-// Barrier does nothing: launches of a stream run one after another.
+// Barrier does nothing, because launches in a stream run one after another.
 func (d *device) Barrier() {}
 
-// Submit returns the first error; launches have been started already.
+// Submit returns the first error. The launches have already been started.
 func (d *device) Submit() error { return d.err }
 
 // Wait waits for all launches.
@@ -322,7 +324,7 @@ func (d *device) Wait() error {
 	return d.stick(d.call("wait", d.streamWait, d.stream))
 }
 
-// Close frees what the device holds; buffers are their owners'.
+// Close frees what the device holds. Buffers belong to their owners.
 func (d *device) Close() error {
 	if d.words.context[0] == 0 {
 		return nil
@@ -347,7 +349,7 @@ func (d *device) Close() error {
 type pipeline struct {
 	kernel   *shaders.Kernel
 	function uintptr
-	what     string // what errors call a launch
+	what     string // description of a launch in errors
 }
 
 // Kernel is what was compiled.

@@ -10,10 +10,10 @@ import (
 	"godwit/engine/gpu"
 )
 
-// relaxed lets other threads call the driver while launches are captured.
+// relaxed allows other threads to call the driver while launches are captured.
 const relaxed = 2
 
-// captured is launches that start as one.
+// captured is a group of launches that start together.
 type captured struct {
 	d    *device
 	exec uintptr

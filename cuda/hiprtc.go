@@ -62,11 +62,11 @@ func (r *rtc) call(what string, fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// rtcOptions are the same for every kernel; without one that names an
-// architecture the compiler works for the card that is current.
+// rtcOptions are the options for every kernel. Without an option for the
+// architecture, the compiler targets the current card.
 var rtcOptions = []string{"-O3", "-std=c++14", "-ffp-contract=off"}
 
-// codeObject compiles a kernel for the card, or finds what was compiled before.
+// codeObject compiles a kernel for the card, or returns the cached code.
 func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, error) {
 	text, err := k.Source(c)
 	if err != nil {
@@ -95,8 +95,9 @@ func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, err
 	})
 }
 
-// codePath is where the code of a kernel is kept: in the user's cache folder,
-// by a hash of everything it depends on. It is empty without such a folder.
+// codePath returns the path of a kernel's cached code, named by a hash of
+// everything that it depends on, in the user's cache folder. It returns ""
+// without such a folder.
 func codePath(what, name string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -105,8 +106,8 @@ func codePath(what, name string) string {
 	return filepath.Join(dir, "godwit", "hip", fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(what))))
 }
 
-// kept is what lies at a path, or what is built and then left there. Where that
-// cannot be, it is built each time.
+// kept returns the file at a path. If the file is missing, it calls build and saves
+// the result. If that is not possible, it builds each time.
 func kept(path string, build func() ([]byte, error)) ([]byte, error) {
 	if path == "" {
 		return build()
@@ -116,12 +117,12 @@ func kept(path string, build func() ([]byte, error)) ([]byte, error) {
 	}
 	code, err := build()
 	if err == nil {
-		_ = keep(path, code) // a folder that cannot be written costs time alone
+		_ = keep(path, code) // if the folder is not writable, only time is lost
 	}
 	return code, err
 }
 
-// keep writes a file that is whole or not there.
+// keep writes a file atomically.
 func keep(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (r *rtc) build(name, text string, flags []string) (code []byte, err error) 
 	return code, r.call("code", r.code, program, uintptr(unsafe.Pointer(&code[0])))
 }
 
-// said is what the compiler wrote.
+// said returns the compiler's output.
 func (r *rtc) said(program uintptr) error {
 	var n uintptr
 	if err := r.call("log size", r.logSize, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 || n > 1<<20 {

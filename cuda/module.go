@@ -11,21 +11,21 @@ import (
 	"godwit/shaders"
 )
 
-// Numbers of options of the driver's compiler: where it writes what is wrong,
-// and how many bytes there are for it.
+// Options of the driver's compiler: the buffer for error messages, and its size in
+// bytes.
 const (
 	jitErrorLog     = 5
 	jitErrorLogSize = 6
 )
 
-// jitValues is the values of those options, a pointer's size each.
+// jitValues holds the values of these options, each in a pointer-sized field.
 type jitValues struct {
 	log  *byte
 	size uintptr
 }
 
-// Pipeline hands the driver the kernel's PTX, or on AMD cards what hiprtc makes
-// of its source.
+// Pipeline loads the kernel's PTX into the driver, or on AMD cards the code that
+// hiprtc makes from its source.
 func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline, error) {
 	if len(k.Args) > maxArgs {
 		return nil, fmt.Errorf("%s: %d arguments, at most %d", d.kind, len(k.Args), maxArgs)
@@ -58,7 +58,7 @@ func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline,
 	return p, nil
 }
 
-// load gives an image to the driver; the error has what its compiler wrote.
+// load loads an image into the driver. Its error contains the compiler's output.
 func (d *device) load(image []byte) (module uintptr, err error) {
 	if d.flavor == amd {
 		err = d.call("load", d.loadModule, uintptr(unsafe.Pointer(&module)), uintptr(unsafe.Pointer(&image[0])), 0, 0, 0)

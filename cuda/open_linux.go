@@ -7,13 +7,14 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// libraries are the names of the driver's library, the newest first.
+// libraries are the names of the driver's library, newest first.
 var libraries = [2][]string{
 	nvidia: {"libcuda.so.1", "libcuda.so"},
 	amd:    {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"},
 }
 
-// compilers are the libraries that may hold hiprtc, beside the driver's own.
+// compilers are the libraries that may contain hiprtc, in addition to the driver's
+// own.
 var compilers = []string{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"}
 
 // library opens the first library of names that exists.

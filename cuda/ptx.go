@@ -17,14 +17,15 @@ import (
 
 //go:generate bash generate.sh
 
-// Flags are what a kernel is compiled to PTX with. The version of the PTX,
-// which decides what drivers take it, comes with the compiler.
+// Flags are the options for compiling a kernel to PTX. The compiler determines the
+// version of the PTX, and thereby which drivers accept it.
 func Flags(in shaders.Instance) []string {
 	return []string{fmt.Sprintf("--gpu-architecture=compute_%d", Capability(in)), "--std=c++14", "--fmad=false"}
 }
 
-// Capability is the oldest compute capability that runs an instance, tens and ones:
-// that of the oldest cards served, or of the first that have mma.
+// Capability returns the lowest compute capability that runs an instance, as tens
+// and ones. It is that of the oldest supported cards, or of the first cards with
+// mma.
 func Capability(in shaders.Instance) int {
 	if in.MMA() {
 		return mmaCapability
@@ -51,7 +52,7 @@ var images = sync.OnceValues(func() (map[string]*zip.File, error) {
 	return m, nil
 })
 
-// ptx is the PTX of a kernel, with a zero at the end.
+// ptx returns the PTX of a kernel, followed by a zero byte.
 func ptx(k *shaders.Kernel, c shaders.Constants) ([]byte, error) {
 	all, err := images()
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"godwit/shaders"
 )
 
-// device is an opened GPU: one queue, and the command buffer that is being
-// filled. From the first launch to Submit its owner stays on one thread, which
-// has the autorelease pool.
+// device is an opened GPU with one queue and the command buffer that is being
+// filled. From the first launch to Submit, its owner stays on one thread, because
+// the autorelease pool belongs to that thread.
 type device struct {
 	gpu       *mtl.Device
 	queue     mtl.ID
@@ -30,13 +30,13 @@ type device struct {
 	words   *mtl.Words
 	now     mtl.Commands
 	waiting []mtl.Commands
-	err     error // the first one; it sticks
+	err     error // first error; it is kept
 }
 
 // Info describes the GPU.
 func (d *device) Info() backend.Info { return describe(d.gpu) }
 
-// MMA is 2 where SIMD groups multiply matrices.
+// MMA returns 2 if SIMD groups can multiply matrices.
 func (d *device) MMA() int {
 	if d.gpu.MatrixUnits() {
 		return 2
@@ -48,16 +48,16 @@ func (d *device) MMA() int {
 type buffer struct {
 	d      *device
 	id     mtl.ID
-	offset int64  // offset of the caller's memory in its first page
-	size   int64  // what the caller asked for
-	whole  int64  // what it takes
-	data   []byte // the caller's memory, kept
+	offset int64  // offset of the caller's memory within its first page
+	size   int64  // requested size
+	whole  int64  // allocated size
+	data   []byte // the caller's memory, which must stay reachable
 }
 
-// noCopy is the size from which on memory of the caller's is used where it is.
+// noCopy is the size from which the caller's memory is used in place.
 const noCopy = 1 << 16
 
-// Alloc makes a buffer; large data stays where it is.
+// Alloc makes a buffer. Large data is used in place.
 func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {
 	if data != nil && int64(len(data)) != size || size <= 0 {
 		return nil, fmt.Errorf("metal: %s: %d bytes of data for %d", label, len(data), size)
@@ -99,7 +99,7 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 // Size is the number of bytes.
 func (b *buffer) Size() int64 { return b.size }
 
-// Close gives the memory back, after what uses it.
+// Close frees the memory after the launches that use it.
 func (b *buffer) Close() error {
 	if b.id == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (b *buffer) Close() error {
 	return err
 }
 
-// within is the memory of a range of a buffer.
+// within returns the memory of a range of a buffer.
 func within(x gpu.Buffer, offset int64, n int) (*buffer, []byte, error) {
 	b := x.(*buffer)
 	if b.id == 0 || offset < 0 || offset > b.size-int64(n) {
@@ -137,7 +137,7 @@ func (d *device) Upload(dst gpu.Buffer, offset int64, src []byte) error {
 	return nil
 }
 
-// Download waits and copies from a buffer.
+// Download waits for all launches and copies from a buffer.
 func (d *device) Download(dst []byte, src gpu.Buffer, offset int64) error {
 	_, memory, err := within(src, offset, len(dst))
 	if err = errors.Join(err, d.Wait()); err != nil {
@@ -156,7 +156,7 @@ type pipeline struct {
 // Kernel is what was compiled.
 func (p *pipeline) Kernel() *shaders.Kernel { return p.kernel }
 
-// simdWidth is what the kernels take a SIMD group to be.
+// simdWidth is the SIMD group size that the kernels assume.
 const simdWidth = 32
 
 // Pipeline compiles a kernel from its source.
@@ -215,7 +215,7 @@ func (d *device) Barrier() {
 	}
 }
 
-// Submit starts what was recorded.
+// Submit starts the recorded launches.
 func (d *device) Submit() error {
 	if d.open {
 		d.now.Commit()
@@ -226,11 +226,11 @@ func (d *device) Submit() error {
 	return d.err
 }
 
-// Wait waits for all that was submitted.
+// Wait waits for all submitted launches.
 func (d *device) Wait() error { return d.drain() }
 
-// drain waits for each command buffer and looks at how it ended: the contents of
-// a failed one's buffers mean nothing.
+// drain waits for each command buffer and checks how it ended, because the buffers
+// of a failed one have undefined contents.
 func (d *device) drain() error {
 	for _, c := range d.waiting {
 		err := c.Wait()
@@ -248,7 +248,7 @@ func (d *device) drain() error {
 	return d.err
 }
 
-// Close gives the GPU up; buffers are their owners'.
+// Close releases the GPU. Buffers belong to their owners.
 func (d *device) Close() error {
 	err := d.Submit()
 	err = errors.Join(err, d.drain())

@@ -1,7 +1,7 @@
 //go:build darwin && cgo
 
-// Package metal runs the kernels on GPUs of Macs. Weights stay where they are:
-// buffers lie over the pages of the mapped file.
+// Package metal runs the kernels on the GPUs of Macs. Weights are used in place:
+// buffers cover the pages of the mapped file.
 package metal
 
 import (
@@ -13,7 +13,7 @@ import (
 	"godwit/metal/mtl"
 )
 
-// Built says whether this build has Metal.
+// Built reports whether this build supports Metal.
 const Built = true
 
 // Driver is the driver of Metal's devices.
@@ -34,7 +34,8 @@ func list() ([]backend.Info, error) {
 	return infos, nil
 }
 
-// describe says what a GPU is. Its memory is what programs should use at most.
+// describe describes a GPU. Its memory is the amount that programs should use at
+// most.
 func describe(d *mtl.Device) backend.Info {
 	detail := d.Name()
 	if !d.Unified() {

@@ -10,11 +10,11 @@ import (
 	"godwit/engine/gpu"
 )
 
-// Built says whether this build has Metal.
+// Built reports whether this build supports Metal.
 const Built = false
 
-// Driver is the driver of a build without Metal: it has no devices, and says
-// what a build needs.
+// Driver is the driver of a build without Metal. It has no devices, and its error
+// says what a build needs.
 func Driver() backend.Driver {
 	return gpu.Driver{
 		Kind: "metal",

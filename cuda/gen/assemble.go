@@ -17,11 +17,11 @@ import (
 	"sync"
 )
 
-// served are the architectures that the PTX is assembled for.
+// served lists the architectures for which the PTX is assembled.
 var served = []string{"75", "80", "86", "89", "90", "100", "120"}
 
-// use is what an image takes on one architecture; no registers where it is not for
-// that.
+// use is what an image needs on one architecture. It has no registers if the image
+// is not for that architecture.
 type use struct {
 	registers, spilled int // spilled counts bytes
 }
@@ -33,10 +33,11 @@ func (u use) String() string {
 	return fmt.Sprintf("%d+%d", u.registers, u.spilled)
 }
 
-// target is the architecture that PTX is made for: it is for that and later ones.
+// target is the architecture for which PTX is made. The PTX runs on this and later
+// ones.
 var target = regexp.MustCompile(`(?m)^\.target sm_(\d+)$`)
 
-// archsOf is those of some architectures that an image is for.
+// archsOf returns the given architectures on which an image runs.
 func archsOf(image []byte, archs []string) (list []string, err error) {
 	m := target.FindSubmatch(image)
 	if m == nil {
@@ -54,8 +55,8 @@ func archsOf(image []byte, archs []string) (list []string, err error) {
 
 var ptxasSays = regexp.MustCompile(`(?s)(\d+) bytes spill stores.*Used (\d+) registers`)
 
-// record is what ptxas said of images, by name: its hash and its use on every
-// architecture that is served.
+// record holds the results of ptxas by image name: the image's hash and its use on
+// every served architecture.
 type record struct {
 	ptxas  string // version
 	images map[string]noted
@@ -68,7 +69,7 @@ type noted struct {
 
 const recordHead = "# What ptxas %s says of each image: hash, registers (+ bytes spilled) for sm_%s, name.\n"
 
-// readRecord reads a record; another version's is as good as none.
+// readRecord reads a record. It ignores a record of another ptxas version.
 func readRecord(path, version string) (*record, error) {
 	r := &record{version, map[string]noted{}}
 	data, err := os.ReadFile(path)
@@ -151,9 +152,9 @@ func newAssembler(ptxas, pack, path string) (*assembler, error) {
 	return a, err
 }
 
-// renew assembles the images that the record lacks, for all architectures, and
-// sums it up. The record is written as it grows, so that a run that is ended early
-// leaves less to the next.
+// renew assembles the images that the record lacks for all architectures, and
+// prints a summary. It writes the record from time to time, so that an interrupted
+// run loses little.
 func (a *assembler) renew(path string) error {
 	var todo []string
 	fresh := map[string]noted{}
@@ -175,7 +176,7 @@ func (a *assembler) renew(path string) error {
 	return a.sum()
 }
 
-// note assembles some images and takes them into the record.
+// note assembles some images and adds them to the record.
 func (a *assembler) note(keys []string) error {
 	var jobs []*job
 	for _, key := range keys {
@@ -202,12 +203,12 @@ func (a *assembler) note(keys []string) error {
 	return nil
 }
 
-// mostChanged bounds what a check assembles of what has changed.
+// mostChanged limits how many changed images a check assembles.
 const mostChanged = 128
 
 // choose returns the images that a check assembles: those that the record lacks, or
-// every few of them where there are many, and one of each kernel beside. It
-// returns how many the record lacks.
+// every nth of them if there are many, plus one image per kernel. It also returns
+// how many the record lacks.
 func (a *assembler) choose() (keys []string, changed int) {
 	var fresh []string
 	seen := map[string]bool{}
@@ -232,8 +233,9 @@ func (a *assembler) choose() (keys []string, changed int) {
 	return keys, len(fresh)
 }
 
-// check assembles images that the record lacks, and some that it has, for some
-// architectures. What the record says of the latter must be what ptxas says again.
+// check assembles images that the record lacks, and some of its other images, for
+// some architectures. For the latter, ptxas must report the same values as the
+// record.
 func (a *assembler) check(archs []string) error {
 	for _, arch := range archs {
 		if !slices.Contains(served, arch) {
@@ -276,7 +278,8 @@ func kernelOf(name string) string {
 	return kernel
 }
 
-// spills complains of the pack's images that spill by the record.
+// spills returns an error about images that spill registers according to the
+// record.
 func (a *assembler) spills() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(a.record.images)) {
@@ -290,7 +293,7 @@ func (a *assembler) spills() error {
 	return errors.Join(errs...)
 }
 
-// sum prints what the kernels of one name take at most.
+// sum prints the largest use among the kernels with each name.
 func (a *assembler) sum() error {
 	fmt.Printf("%-16s %6s %10s %9s %12s\n", "kernel", "images", "registers", "spilling", "spill bytes")
 	images, spilling, most := map[string]int{}, map[string]int{}, map[string]use{}
@@ -308,7 +311,7 @@ func (a *assembler) sum() error {
 	return a.spills()
 }
 
-// run carries out the jobs; an image that does not assemble is an error.
+// run runs the jobs. An image that does not assemble is an error.
 func (a *assembler) run(jobs []*job) error {
 	dir, err := os.MkdirTemp("", "godwit-ptx-")
 	if err != nil {

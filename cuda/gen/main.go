@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command gen compiles every instance of the kernels to PTX with NVRTC and packs
-// the results for the driver's own compiler. It runs on any Linux machine, without
-// a GPU. Instances whose source has not changed are taken from the old pack.
+// the results, which the driver compiles later. It runs on any Linux machine
+// without a GPU. Instances with unchanged source are copied from the old pack.
 //
 //	go run ./gen -nvrtc libnvrtc.so.11.2 -o kernels.zip
 //	go run ./gen -ptxas ptxas -record assembled.txt -o kernels.zip
@@ -99,7 +99,8 @@ func run(lib, out string) error {
 	return os.WriteFile(out, b.Bytes(), 0o644)
 }
 
-// read returns the images of a pack by name and hash; none where it is missing.
+// read returns the images in a pack by name and hash, or none if the pack is
+// missing.
 func read(path string) (map[string][]byte, error) {
 	r, err := zip.OpenReader(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -128,7 +129,7 @@ type nvrtc struct {
 	create, compile, logSize, log, size, ptx, destroy uintptr
 }
 
-// compile fills in the images of some instances.
+// compile compiles the missing images.
 func compile(lib string, list []shaders.Instance, images [][]byte, todo []int) error {
 	handle, err := purego.Dlopen(lib, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
@@ -185,13 +186,14 @@ func (c *nvrtc) build(in shaders.Instance) ([]byte, error) {
 	return slim(image), errors.Join(err, call("end program", c.destroy, uintptr(unsafe.Pointer(&program))))
 }
 
-// comments are the lines of PTX that say nothing to the driver.
+// comments matches lines of PTX that the driver ignores.
 var comments = regexp.MustCompile(`(?m)^\s*(//.*)?\n`)
 
-// slim leaves out comments, empty lines and the zero at the end.
+// slim removes comments, empty lines and the zero byte at the end.
 func slim(ptx []byte) []byte { return comments.ReplaceAll(bytes.TrimRight(ptx, "\x00"), nil) }
 
-// fetch reads a size and then that many bytes.
+// fetch calls a function that returns a size, and then one that returns that many
+// bytes.
 func fetch(program, size, data uintptr) ([]byte, error) {
 	var n uintptr
 	if err := call("size", size, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {

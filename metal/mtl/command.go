@@ -9,15 +9,15 @@ import (
 	"github.com/progrium/darwinkit/macos/metal"
 )
 
-// Commands is a command buffer with its one encoder. It is made, filled and
+// Commands is a command buffer with one encoder. It must be made, filled and
 // committed inside one autorelease pool on one thread.
 type Commands struct {
 	buffer, encoder ID
 	*Words
 }
 
-// Words is the memory in which messages are put together, so that none is
-// allocated for each. It lies on the heap, where nothing moves.
+// Words is the memory for building messages, so that sending one does not allocate.
+// It is on the heap, where it does not move.
 type Words struct {
 	call        [12]uintptr
 	grid, group size
@@ -31,14 +31,14 @@ func (w *Words) send(to ID, selector, a, b, c uintptr) {
 	purego.SyscallN(functions.send, w.call[:5]...)
 }
 
-// Begin makes an empty command buffer whose launches may run at the same time.
+// Begin makes an empty command buffer. Its launches may run at the same time.
 func Begin(queue ID, w *Words) Commands {
 	c := Commands{buffer: ID(send(queue, sel.commandBuffer)).Retain(), Words: w}
 	c.encoder = ID(send(c.buffer, sel.computeEncoder, uintptr(metal.DispatchTypeConcurrent)))
 	return c
 }
 
-// Pipeline chooses the kernel of the next launch.
+// Pipeline sets the kernel of the next launch.
 func (c Commands) Pipeline(p ID) { c.send(c.encoder, sel.setPipeline, uintptr(p), 0, 0) }
 
 // Buffer binds an argument.
@@ -46,7 +46,7 @@ func (c Commands) Buffer(i int, buffer ID, offset int64) {
 	c.send(c.encoder, sel.setBuffer, uintptr(buffer), uintptr(offset), uintptr(i))
 }
 
-// Bytes binds parameters, by copy.
+// Bytes binds parameters by copying them.
 func (c Commands) Bytes(i int, params []byte) {
 	c.send(c.encoder, sel.setBytes, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)), uintptr(i))
 }
@@ -60,7 +60,7 @@ func (c Commands) Launch(grid [3]uint32, n int) {
 // size is an MTLSize.
 type size [3]uintptr
 
-// Barrier orders what comes before and after, for all buffers.
+// Barrier orders the launches before and after it, for all buffers.
 func (c Commands) Barrier() {
 	c.send(c.encoder, sel.barrier, uintptr(metal.BarrierScopeBuffers), 0, 0)
 }
@@ -71,8 +71,8 @@ func (c Commands) Commit() {
 	send(c.buffer, sel.commit)
 }
 
-// Wait waits for the end of committed commands, gives them up and returns what
-// went wrong.
+// Wait waits for the end of committed commands, releases them and returns their
+// error.
 func (c Commands) Wait() error {
 	defer c.buffer.Release()
 	send(c.buffer, sel.wait)

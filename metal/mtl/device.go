@@ -45,28 +45,28 @@ func device(id ID) *Device {
 	return &Device{id, metal.DeviceObject{Object: objc.ObjectFrom(*(*unsafe.Pointer)(unsafe.Pointer(&p)))}}
 }
 
-// Name is what the system calls the GPU.
+// Name returns the system's name of the GPU.
 func (d *Device) Name() string { return d.about.Name() }
 
-// WorkingSet is how much memory programs should use at most, in bytes.
+// WorkingSet returns how much memory programs should use at most, in bytes.
 func (d *Device) WorkingSet() int64 { return int64(d.about.RecommendedMaxWorkingSetSize()) }
 
-// MaxBuffer is the largest buffer, in bytes.
+// MaxBuffer returns the size of the largest buffer, in bytes.
 func (d *Device) MaxBuffer() int64 { return int64(d.about.MaxBufferLength()) }
 
-// Allocated is what this program has of the GPU's memory, in bytes.
+// Allocated returns how much GPU memory this program uses, in bytes.
 func (d *Device) Allocated() int64 { return int64(d.about.CurrentAllocatedSize()) }
 
 // Unified reports whether the GPU shares the processor's memory.
 func (d *Device) Unified() bool { return truth(send(d.id, sel.hasUnifiedMemory)) }
 
-// MatrixUnits reports whether SIMD groups multiply matrices of 8 by 8: on Apple's
-// GPUs from the M1 on.
+// MatrixUnits reports whether SIMD groups can multiply 8 by 8 matrices, which
+// Apple's GPUs can from the M1 on.
 func (d *Device) MatrixUnits() bool {
 	return responds(d.id, sel.supportsFamily) && truth(send(d.id, sel.supportsFamily, uintptr(metal.GPUFamilyApple7)))
 }
 
-// Release gives the GPU up.
+// Release releases the GPU.
 func (d *Device) Release() { d.id.Release() }
 
 // Queue makes a command queue.
@@ -78,27 +78,27 @@ func (d *Device) Queue() (ID, error) {
 	return q, nil
 }
 
-// shared buffers are seen by both processors; the launches' own barriers order
-// what touches them.
+// Both processors can access shared buffers. Barriers between the launches order
+// the accesses.
 const shared = uintptr(metal.ResourceStorageModeShared | metal.ResourceHazardTrackingModeUntracked)
 
-// Buffer allocates memory; 0 where there is too little.
+// Buffer allocates memory. It returns 0 if there is too little.
 func (d *Device) Buffer(size int64) ID { return ID(send(d.id, sel.newBuffer, uintptr(size), shared)) }
 
-// BufferOver makes a buffer of whole pages of the caller's memory, which must
-// outlive it.
+// BufferOver makes a buffer of whole pages of the caller's memory. The memory must
+// outlive the buffer.
 func (d *Device) BufferOver(p unsafe.Pointer, size int64) ID {
 	return ID(send(d.id, sel.newBufferNoCopy, uintptr(p), uintptr(size), shared, 0))
 }
 
-// Contents is a buffer's memory.
+// Contents returns a buffer's memory.
 func Contents(buffer ID, size int64) []byte {
 	p := send(buffer, sel.contents)
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), size)
 }
 
-// Pipeline compiles a kernel. The compiler must keep to the order and the
-// rounding that the source says.
+// Pipeline compiles a kernel. The compiler must keep the order and the rounding of
+// operations in the source.
 func (d *Device) Pipeline(name, source string) (ID, error) {
 	defer Pool()()
 	options := ID(send(ID(send(class("MTLCompileOptions"), sel.alloc)), sel.initialise))
@@ -123,13 +123,14 @@ func (d *Device) Pipeline(name, source string) (ID, error) {
 	return p, nil
 }
 
-// Widths are the threads of a SIMD group and the most of a threadgroup.
+// Widths returns the number of threads in a SIMD group and the maximum in a
+// threadgroup.
 func Widths(pipeline ID) (simd, most int) {
 	return int(send(pipeline, sel.executionWidth)), int(send(pipeline, sel.maxThreads))
 }
 
-// Residency is a set of buffers that stay in the GPU's reach; nil where the
-// system, before macOS 15, has none.
+// Residency is a set of buffers that stay accessible to the GPU. It is nil on
+// systems before macOS 15, which do not have it.
 type Residency struct{ id ID }
 
 // Residency makes a set for a queue.
@@ -159,5 +160,5 @@ func (r *Residency) Commit() {
 	send(r.id, sel.requestSet)
 }
 
-// Release gives the set up.
+// Release releases the set.
 func (r *Residency) Release() { r.id.Release() }

@@ -1,16 +1,16 @@
 //go:build darwin && cgo
 
-// Package mtl speaks Objective-C: the part of Metal that computing needs, as
-// plain functions. It is the only package that does.
+// Package mtl calls Objective-C. It provides the part of Metal that computing needs
+// as plain functions. No other package calls Objective-C.
 //
-// darwinkit gives the types, the enumerations and what is asked once; everything
-// that a token passes through is a cached selector sent with purego, because
-// darwinkit's calls allocate, and because of faults of its release 0.5.0: it has
-// no function that creates a device; its generated methods panic where they take
-// a protocol's object; a bool or a 32-bit number that a method returns is written
-// as eight bytes over whatever lies there; blocks are unsafe with current Go, so
-// there are no completion handlers and no deallocators; and endEncoding is
-// missing from the compute encoder.
+// darwinkit provides the types, the enumerations and the functions that are called
+// once. Everything on the token path is a cached selector sent with purego, because
+// darwinkit's calls allocate. There are also faults in its release 0.5.0. It has no
+// function that creates a device. Its generated methods panic if they get a
+// protocol's object. A bool or 32-bit number that a method returns is written as
+// eight bytes, which overwrites adjacent memory. Blocks are unsafe with current Go,
+// so there are no completion handlers and no deallocators. endEncoding is missing
+// from the compute encoder.
 package mtl
 
 import (
@@ -25,7 +25,7 @@ import (
 // ID is a reference to an object.
 type ID uintptr
 
-// functions are what the libraries export.
+// functions are the functions that the libraries export.
 var functions struct {
 	send, selector, class, push, pop, create, all uintptr
 }
@@ -83,16 +83,16 @@ func send(to ID, selector uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// truth is a bool that a method returned: only its lowest byte counts.
+// truth returns a bool result of a method. Only its lowest byte is valid.
 func truth(r uintptr) bool { return r&0xff != 0 }
 
-// class finds a class; 0 where this system does not have it.
+// class finds a class. It returns 0 if this system does not have it.
 func class(name string) ID {
 	text := append([]byte(name), 0)
 	return ID(call(functions.class, uintptr(unsafe.Pointer(&text[0]))))
 }
 
-// text is a string object that lives as long as the autorelease pool.
+// text returns a string object that lives as long as the autorelease pool.
 func text(s string) ID {
 	b := append([]byte(s), 0)
 	return ID(send(class("NSString"), sel.stringWithUTF8String, uintptr(unsafe.Pointer(&b[0]))))
@@ -115,7 +115,7 @@ func goString(s ID) string {
 	return string(unsafe.Slice(b, n))
 }
 
-// failure is an error object in words.
+// failure describes an error object.
 func failure(e ID) error {
 	if e == 0 {
 		return fmt.Errorf("no reason given")
@@ -123,7 +123,7 @@ func failure(e ID) error {
 	return &Error{int(send(e, sel.code)), goString(ID(send(e, sel.localizedDescription)))}
 }
 
-// Error is what Metal says about a failed command or compilation.
+// Error is Metal's description of a failed command or compilation.
 type Error struct {
 	Code int
 	Text string
@@ -134,35 +134,37 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Text, e.Co
 // AutoreleasePool keeps the temporary objects of a thread until it is closed.
 type AutoreleasePool uintptr
 
-// OpenPool opens a pool and keeps the goroutine on its thread, whose pool it is.
+// OpenPool opens a pool and locks the goroutine to its thread, because the pool
+// belongs to the thread.
 func OpenPool() AutoreleasePool {
 	runtime.LockOSThread()
 	return AutoreleasePool(call(functions.push))
 }
 
-// Close ends the pool and what is in it.
+// Close frees the pool and the objects in it.
 func (p AutoreleasePool) Close() {
 	call(functions.pop, uintptr(p))
 	runtime.UnlockOSThread()
 }
 
-// Pool opens a pool and returns what closes it.
+// Pool opens a pool and returns a function that closes it.
 func Pool() (closePool func()) { return OpenPool().Close }
 
-// Release gives a reference up.
+// Release releases a reference.
 func (o ID) Release() {
 	if o != 0 {
 		send(o, sel.release)
 	}
 }
 
-// Retain takes a reference.
+// Retain adds a reference.
 func (o ID) Retain() ID {
 	send(o, sel.retain)
 	return o
 }
 
-// responds reports whether an object knows a message, which newer systems add.
+// responds reports whether an object supports a message that only newer systems
+// have.
 func responds(to ID, selector uintptr) bool {
 	return truth(send(to, sel.respondsToSelector, selector))
 }

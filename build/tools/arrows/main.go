@@ -1,12 +1,13 @@
-// Arrows counts the dependencies between the files of a package that no order of the
-// files can make run one way.
+// Arrows counts the dependencies between the files of a package that run against
+// every order of the files.
 //
 //	go run ./arrows -root ../.. app/api engine/kv
 //	go run ./arrows -root ../.. -most 15 app/api   # fails above that
 //
-// A file has an arrow to every other file that declares something it uses. A package
-// whose files can be read from top to bottom has an order in which all arrows run
-// down; the arrows that run up in the best order found are what is counted.
+// A file has an arrow to every other file that declares something it uses. If a
+// package can be read from top to bottom, there is an order of its files in which
+// all arrows run down. The command counts the arrows that run up in the best order
+// it finds.
 package main
 
 import (
@@ -52,14 +53,15 @@ func main() {
 // arrow is a dependency between two files.
 type arrow struct{ from, to int }
 
-// graph is the files of a package and the names that each uses of another.
+// graph holds the files of a package and the names that each file uses from
+// another.
 type graph struct {
 	files []string
 	uses  map[arrow][]string
 }
 
-// nothing imports every package as an empty one: what a file uses of its own package
-// is found without them.
+// nothing imports every package as an empty one, because a file's uses of its own
+// package are found without the others.
 type nothing struct{}
 
 func (nothing) Import(path string) (*types.Package, error) {
@@ -68,8 +70,7 @@ func (nothing) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// read reads the files of a package without its tests, and without files that are for
-// another system.
+// read parses the files of a package, except tests and files for other systems.
 func read(dir string) (*graph, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -96,7 +97,7 @@ func read(dir string) (*graph, error) {
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
-	pkg, _ := conf.Check(dir, fset, parsed, info) // errors are about the empty packages
+	pkg, _ := conf.Check(dir, fset, parsed, info) // the errors are about the empty packages
 	for id, obj := range info.Uses {
 		if obj.Pkg() != pkg || !obj.Pos().IsValid() || !shared(pkg, obj) {
 			continue
@@ -112,7 +113,7 @@ func read(dir string) (*graph, error) {
 	return g, nil
 }
 
-// shared reports whether another file can use an object: one of the package's, a
+// shared reports whether another file can use an object: a package-level object, a
 // method or a field.
 func shared(pkg *types.Package, obj types.Object) bool {
 	if obj.Parent() == pkg.Scope() {
@@ -129,8 +130,8 @@ func shared(pkg *types.Package, obj types.Object) bool {
 
 func (g *graph) arrows() int { return len(g.uses) }
 
-// order returns an order of the files with few arrows that run up: files that use
-// much and are used little come first, then single files move while that helps.
+// order returns an order of the files with few upward arrows. It puts files first
+// that use much and are used little, and then moves single files while that helps.
 func (g *graph) order() []int {
 	left := make([]int, len(g.files))
 	for i := range left {
@@ -168,7 +169,7 @@ func (g *graph) order() []int {
 	return g.improve(append(first, last...))
 }
 
-// improve moves one file at a time to the place with the fewest arrows that run up.
+// improve moves one file at a time to the position with the fewest upward arrows.
 func (g *graph) improve(order []int) []int {
 	for better := true; better; {
 		better = false

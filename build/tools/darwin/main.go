@@ -1,7 +1,7 @@
-// Command darwin type-checks the packages of the module, the window among them,
-// as they are built on macOS with cgo, on any machine: what C gives them is taken
-// on trust. It also finds calls into darwinkit that its release 0.5.0 gets wrong:
-// see faults. It prints what is wrong and fails.
+// Command darwin type-checks all packages of the module, including the window, as
+// they are built on macOS with cgo. It runs on any machine, because it assumes that
+// values from C have the right types. It also finds calls that darwinkit 0.5.0
+// implements wrongly: see faults. It prints the errors and fails.
 //
 //	go run -C build/tools ./darwin arm64 amd64
 package main
@@ -51,8 +51,9 @@ type listed struct {
 	Error             *struct{ Err string }
 }
 
-// check type-checks the module and all that it imports for an architecture. Errors
-// of others' packages count too: they would hide ours.
+// check type-checks the module and everything that it imports for an architecture.
+// Errors in third-party packages count too, because they would hide the module's
+// own.
 func check(arch string) (n int, errs []error, err error) {
 	cmd := exec.Command("go", "list", "-e", "-deps", "-tags=desktop", "-json=Dir,ImportPath,GoFiles,CgoFiles,ImportMap,Error", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -81,8 +82,7 @@ func check(arch string) (n int, errs []error, err error) {
 	return n, c.errs, nil
 }
 
-// checker holds what is known of the packages so far, which come in order of
-// their imports.
+// checker holds the packages checked so far, in the order of their imports.
 type checker struct {
 	fset *token.FileSet
 	arch string
@@ -119,7 +119,7 @@ func (c *checker) pkg(p listed) {
 	}
 }
 
-// call looks at the function that is called.
+// call checks which function is called.
 func (c *checker) call(call *ast.CallExpr, info *types.Info) {
 	var name *ast.Ident
 	switch f := ast.Unparen(call.Fun).(type) {
@@ -139,9 +139,9 @@ func (c *checker) call(call *ast.CallExpr, info *types.Info) {
 	}
 }
 
-// faults says why a function of darwinkit must not be called: its calls write
-// results of less than eight bytes as eight, panic where they are given a
-// protocol's object, and make blocks that current Go breaks.
+// faults says why a function of darwinkit must not be called. Its calls write
+// results of less than eight bytes as eight, panic if they get a protocol's object,
+// and make blocks that current Go breaks.
 func faults(s *types.Signature) string {
 	for v := range s.Results().Variables() {
 		if b, ok := v.Type().Underlying().(*types.Basic); ok {
@@ -162,10 +162,10 @@ func faults(s *types.Signature) string {
 	return ""
 }
 
-// ours are the packages whose functions are checked too.
+// ours lists the packages whose functions are checked too.
 func ours(path string) bool { return path == "godwit" || strings.HasPrefix(path, "godwit/") }
 
-// importer finds packages that have been checked.
+// importer finds packages that were already checked.
 type importer struct {
 	c    *checker
 	real map[string]string // real paths of vendored packages

@@ -1,10 +1,10 @@
-// Notice writes NOTICE: the licences of the Go modules that are linked into a
-// shipped binary and of the npm packages that are bundled into the page, with the
-// licence texts, and the names of the modules that only tests use.
+// Notice writes NOTICE. It lists the licences of the Go modules in a shipped binary
+// and of the npm packages in the page, with the licence texts, and the names of the
+// modules that only tests use.
 //
 // With -check it compares instead of writing. The npm texts come from
-// frontend/node_modules, which a check may do without: then it compares their
-// names, versions and licence names only.
+// frontend/node_modules. If that folder is missing, a check compares only names,
+// versions and licence names.
 package main
 
 import (
@@ -58,7 +58,8 @@ func run(root string, check bool) error {
 	return nil
 }
 
-// firstDifference returns the first line, from 1, in which a and b differ.
+// firstDifference returns the number of the first line in which a and b differ,
+// counted from 1.
 func firstDifference(a, b []byte) (line int, differ bool) {
 	if bytes.Equal(a, b) {
 		return 0, false

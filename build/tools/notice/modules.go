@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// work is somebody's module or package.
+// work is a third-party module or package.
 type work struct {
 	name, version string
 	licence       string // SPDX name
 	texts         []string
 }
 
-// platforms are the builds that are shipped; each links its own modules.
+// platforms lists the shipped builds. Each links other modules.
 var platforms = []struct {
 	goos, goarch, cgo, tags string
 }{
@@ -108,8 +108,8 @@ func readModule(id, dir string) (work, error) {
 	return readWork(name, version, dir)
 }
 
-// readStandardLibrary reads the licence of Go itself, whose library and runtime
-// are part of every binary.
+// readStandardLibrary reads the licence of Go itself, because its library and
+// runtime are part of every binary.
 func readStandardLibrary(root string) (work, error) {
 	cmd := exec.Command("go", "env", "GOROOT")
 	cmd.Dir = root
@@ -154,9 +154,9 @@ func readWork(name, version, dir string) (work, error) {
 	return w, nil
 }
 
-// identify names the licence of a text by a sentence that only it has. Licences
-// that ask more than their text to be kept are not in the list, so a module under
-// one stops the build.
+// identify names the licence of a text by a sentence that only this licence
+// contains. Licences that require more than keeping their text are not in the list,
+// so a module with one stops the build.
 func identify(text string) string {
 	flat := strings.Join(strings.Fields(text), " ")
 	has := func(s string) bool { return strings.Contains(flat, s) }

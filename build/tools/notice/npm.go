@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// permitted are the licences that npm packages of the page may have: each asks
-// for no more than that its text is kept.
+// permitted lists the licences that npm packages of the page may have. They require
+// only that their text is kept.
 var permitted = []string{"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD", "(MPL-2.0 OR Apache-2.0)"}
 
-// npmPackages returns the packages that package-lock.json installs for the page
-// itself; those for its build and tests are marked dev and left out. complete
-// reports whether the licence texts were there to read.
+// npmPackages returns the packages in package-lock.json that the page itself needs.
+// Packages for its build and tests are marked dev and left out. complete reports
+// whether the licence texts could be read.
 func npmPackages(frontend string) (packages []work, complete bool, err error) {
 	data, err := os.ReadFile(filepath.Join(frontend, "package-lock.json"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// npmTexts is the heading under which the licence texts of the page start.
+// npmTexts is the heading before the licence texts of the page.
 const npmTexts = "Licence texts: npm packages"
 
-// corpus are the texts of the quality lab that are not our own;
-// engine/eval/corpus/README.md says more.
+// corpus lists the third-party texts in the quality lab; see
+// engine/eval/corpus/README.md.
 const corpus = `engine/eval/corpus/prose.txt: Isaac Newton, Opticks, 1730: public domain
 engine/eval/corpus/dialogue.txt: Mark Twain, The Adventures of Tom Sawyer, 1876: public domain
 engine/eval/corpus/code.txt: mptest.c of SQLite, whose author disclaims copyright: public domain
 engine/eval/corpus/{korean,chinese,arabic}.txt: Universal Declaration of Human Rights, United Nations, 1948, translations published by its High Commissioner for Human Rights: free of copyright
 `
 
-// writeNotice writes the lists, then each licence text once with the works that
-// come under it.
+// writeNotice writes the lists, and then each licence text once with the works
+// under it.
 func writeNotice(w io.Writer, shipped, tested, packages []work) {
 	fmt.Fprint(w, "Godwit\nCopyright (c) 2026 The Godwit authors. MIT licence, see LICENSE.\n\n",
 		"Written by `make notice`; `make check` compares it with the modules.\n\n")
@@ -49,14 +49,14 @@ func writeList(w io.Writer, title string, works []work) {
 	fmt.Fprintln(w)
 }
 
-// group is a licence text with those whose works are under it.
+// group is a licence text with the works under it.
 type group struct {
 	text  string
 	works []string // "name version", then the copyright lines indented
 }
 
-// writeTexts writes every text once: works whose texts differ in the copyright
-// lines alone share one.
+// writeTexts writes every text once. Works whose texts differ only in the copyright
+// lines share one.
 func writeTexts(w io.Writer, title string, works []work) {
 	if len(works) == 0 {
 		return
@@ -87,8 +87,9 @@ func writeTexts(w io.Writer, title string, works []work) {
 	}
 }
 
-// splitCopyright takes the copyright lines off the top of a licence text. A long
-// text such as the Apache licence is left whole: its own wording has the word.
+// splitCopyright removes the copyright lines from the top of a licence text. A long
+// text such as the Apache licence stays whole, because its own wording contains the
+// word.
 func splitCopyright(text string) (holders []string, body string) {
 	lines := strings.Split(text, "\n")
 	if len(lines) > 60 {
@@ -110,7 +111,7 @@ func splitCopyright(text string) (holders []string, body string) {
 	return holders, strings.Join(rest, "\n")
 }
 
-// withoutNPMTexts cuts the part of NOTICE that needs frontend/node_modules.
+// withoutNPMTexts removes the part of NOTICE that needs frontend/node_modules.
 func withoutNPMTexts(notice []byte) []byte {
 	cut, _, _ := bytes.Cut(notice, []byte(npmTexts+"\n"))
 	return cut
