@@ -122,7 +122,7 @@ export interface Hit {
 export interface Share {
   /** from 0 to 1 */
   share: number;
-  /** 0: not known */
+  /** remaining seconds; 0 if unknown */
   left_s: number;
 }
 
@@ -130,7 +130,7 @@ export interface Preparing {
   state: 'waiting' | 'measuring' | 'done' | 'failed';
   /** from 0 to 1 */
   share: number;
-  /** 0: not known */
+  /** remaining seconds; 0 if unknown */
   left_s: number;
   error?: string;
 }
@@ -190,11 +190,11 @@ export interface Model {
   state: ModelState;
   /** progress of a load, from 0 to 1 */
   progress?: number;
-  /** why the last load did not work, and what to do */
+  /** why the last load failed, and what to do */
   failure?: string;
   loaded_context?: number;
   loaded_bytes?: number;
-  /** settings of a load have changed since */
+  /** settings for loading have changed since the load */
   stale?: boolean;
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
@@ -242,11 +242,11 @@ export interface ModelDetail {
   state: ModelState;
   /** progress of a load, from 0 to 1 */
   progress?: number;
-  /** why the last load did not work, and what to do */
+  /** why the last load failed, and what to do */
   failure?: string;
   loaded_context?: number;
   loaded_bytes?: number;
-  /** settings of a load have changed since */
+  /** settings for loading have changed since the load */
   stale?: boolean;
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
@@ -255,7 +255,7 @@ export interface ModelDetail {
   template: string;
   template_hash?: string;
   template_note?: string;
-  /** why it cannot be run */
+  /** why the model cannot run */
   problem?: string;
 }
 
@@ -290,43 +290,43 @@ export interface Download {
 export interface Field {
   /** section.key, as in the file */
   name: string;
-  /** long flag without dashes; empty: none */
+  /** long flag without dashes; empty for none */
   flag?: string;
   /** one-letter flag */
   short?: string;
   /** llama.cpp's single-dash spelling of more than one letter */
   dash?: string;
-  /** environment variables, the first that is set counts */
+  /** environment variables; the first that is set is used */
   env: string[];
   /** bool, int, float, text, list, size, time, innerq */
   kind: 'bool' | 'int' | 'float' | 'text' | 'list' | 'size' | 'time' | 'innerq';
-  /** may be unset: the engine decides */
+  /** may be unset, so that the engine decides */
   auto?: boolean;
-  /** as text; empty for unset */
+  /** default as text; empty for unset */
   default: string;
-  /** smallest number; for times in seconds */
+  /** smallest number, in seconds for times */
   min?: number;
-  /** largest number */
+  /** largest number, in seconds for times */
   max?: number;
-  /** number outside of the bounds that is accepted too */
+  /** additional number that is allowed outside of the bounds */
   off?: number;
   /** what a number counts */
   unit?: string;
-  /** the only values */
+  /** all allowed values */
   choices?: string[];
-  /** registry of the choices: kv, the cache types */
+  /** registry with the choices: kv for the cache types */
   from?: string;
   /** never shown */
   secret?: boolean;
-  /** not for the page */
+  /** not shown on the page */
   hidden?: boolean;
-  /** load, start, now */
+  /** when a change takes effect: load, start or now */
   applies: 'load' | 'start' | 'now';
   group: string;
   help: string;
   value: Value;
   origin: Origin;
-  /** a secret is set, and not shown */
+  /** a secret is set but not shown */
   given?: boolean;
 }
 
@@ -356,11 +356,11 @@ export interface PlanSide {
   /** form of exact pages; empty for none */
   exact: string;
   exact_bytes: number;
-  /** Saturated counts blocks that were written with an infinite or NaN scale, which is stored as the largest f16 or as 0. */
+  /** Saturated counts blocks whose scale was infinite or NaN and was stored as the largest f16 or as 0. */
   saturated: number;
   /** Channels says how the channels of the keys are normalised: "calibrated", "self-calibrated", "innerq", or empty. */
   channels: string;
-  /** Sensitivity is the divergence from f16, in nats, with this cache alone at the fewest bits; 0 if not measured. */
+  /** Sensitivity is the divergence from f16, in nats, if only this cache uses the fewest bits; 0 if not measured. */
   sensitivity: number;
 }
 
@@ -395,7 +395,7 @@ export interface Plan {
   layers: PlanLayer[];
   bytes: number;
   bytes_f16: number;
-  /** PassingBytes is the part of Bytes for exact pages that a chunk leaves behind; all layers share them. */
+  /** PassingBytes is the part of Bytes for exact pages that exist for one batch only. All layers share them. */
   passing_bytes: number;
   /** ExactAlone is the size of the exact tier of all layers with one sequence. */
   exact_alone: number;
@@ -407,7 +407,7 @@ export interface Plan {
 
 export interface TypeSide {
   bytes: number;
-  /** what is stored in its place in most layers */
+  /** type that most layers store instead */
   active?: string;
   reason?: string;
 }
@@ -417,7 +417,7 @@ export interface CacheType {
   aliases: string[];
   group: 'safe' | 'balanced' | 'small' | 'experimental';
   note: string;
-  /** a value, at head size 128 */
+  /** bits per value at head size 128 */
   bits: number;
   k: TypeSide;
   v: TypeSide;
@@ -435,7 +435,7 @@ export interface Machine {
   backend: string;
   device: string;
   detail: string;
-  /** bytes, 0: unknown */
+  /** memory in bytes; 0 if unknown */
   memory: number;
   free: number;
   threads: number;
@@ -455,24 +455,24 @@ export interface PresetPlan {
   name: string;
   /** size of the cache and the recurrent states */
   bytes: number;
-  /** longest context that fits; 0: none, or not known */
+  /** longest context that fits; 0 for none, or if unknown */
   most: number;
 }
 
 export interface Outlook {
   plan: Plan;
-  /** with the working memory of a step */
+  /** weights and the working memory of a step */
   weights: number;
-  /** the model's own */
+  /** the model's own context length */
   context: number;
-  /** up to the model's own or the planned one, the larger; the planned one among them */
+  /** up to the model's own or the planned length, whichever is larger; includes the planned length */
   lengths: number[];
-  /** the chosen pair first */
+  /** the chosen pair comes first */
   curves: Curve[];
   /** Presets are the figures of each preset at the planned context. */
   presets: PresetPlan[];
   machine: Machine;
-  /** bytes that cache and weights may take together; 0: unknown */
+  /** bytes for cache and weights together; 0 if unknown */
   budget: number;
   /** Warnings are the warnings in the log of a load. */
   warnings: string[];
@@ -485,10 +485,10 @@ export interface Measured {
   kld: number | null;
   /** standard error of the mean */
   kld_stderr: number;
-  /** share of equal choices in decoding */
+  /** share of tokens that equal f16's */
   agreement: number | null;
   agreement_stderr: number;
-  /** share of texts given back exactly */
+  /** share of texts that were copied exactly */
   copy: number | null;
 }
 
@@ -503,7 +503,7 @@ export interface Choice {
 export interface Quality {
   /** f16 first */
   pairs: Measured[];
-  /** what was recommended last; nil: nothing yet */
+  /** last recommendation; nil for none yet */
   best: Choice | null;
 }
 
@@ -565,11 +565,11 @@ export interface Starter {
   note: string;
   size: number;
   context: number;
-  /** weight bytes read for each token; 0: all */
+  /** bytes of weights that are read for each token; 0 for all */
   active?: number;
   recommended?: boolean;
   fit: 'fits' | 'tight' | 'large' | 'unknown';
-  /** expected tokens per second; 0: not known */
+  /** expected tokens per second; 0 if unknown */
   tok_s: number;
 }
 
@@ -580,37 +580,37 @@ export interface FirstSteps {
 }
 
 export interface Figures {
-  /** tokens */
+  /** number of prompt tokens */
   prompt: number;
-  /** tokens of the prompt that were not read again */
+  /** prompt tokens that were in the cache */
   cached: number;
-  /** tokens among them that came from the disk */
+  /** cached tokens that were read from disk */
   resumed: number;
-  /** tokens of the answer */
+  /** number of tokens in the answer */
   tokens: number;
-  /** speed of the answer, or of the prompt while that is read */
+  /** tokens per second of the answer, or of the prompt while it is read */
   tok_s: number;
-  /** since the first token, or since reading began */
+  /** milliseconds since the first token, or since the start of the prompt */
   ms: number;
-  /** tokens that the chat may hold */
+  /** maximum number of tokens in the chat */
   context: number;
-  /** bytes of the whole cache */
+  /** size of the whole cache in bytes */
   bytes: number;
-  /** size of the cache for one token */
+  /** cache bytes per token */
   token_bytes: number;
 }
 
 export interface Usage {
   model: string;
-  /** tokens */
+  /** number of used tokens */
   used: number;
-  /** tokens that one chat may hold */
+  /** maximum number of tokens in one chat */
   context: number;
-  /** tokens that are kept for an answer */
+  /** tokens reserved for the answer */
   reserved: number;
-  /** bytes of the whole cache */
+  /** size of the whole cache in bytes */
   bytes: number;
-  /** size of the used tokens */
+  /** size of the used tokens in bytes */
   bytes_used: number;
   k: string;
   v: string;
@@ -622,7 +622,7 @@ export interface Piece {
 }
 
 export interface Config {
-  /** address of the server; empty: where the page came from */
+  /** URL of the server; empty if it is the page's origin */
   base: string;
   token: string;
   desktop: boolean;
