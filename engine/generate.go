@@ -258,9 +258,10 @@ func (g *generation) job() sched.Job {
 	if g.r.Logprobs || g.state != nil {
 		top = 0 // probabilities cover all tokens, and a grammar may exclude the most likely ones
 	}
+	ends := borders(g.tok, g.prompt)
 	return sched.Job{
 		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top, Most: g.r.MaxTokens,
-		Borders: borders(g.tok, g.prompt), Salt: g.r.Salt, Private: g.r.Private,
+		Borders: ends, Roles: roles(g.tok, g.prompt, ends), Salt: g.r.Salt, Private: g.r.Private,
 		Drafter: g.drafter, Next: g.next, Done: g.done, Apart: g.state != nil, // computing a mask may take half a second
 		Prefilled: func(slot, done, total int) {
 			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
@@ -62,6 +64,32 @@ func borders(tok *tokenizer.Tokenizer, prompt []llm.Token) (list []int) {
 			list = append(list, pos)
 		}
 		last = pos
+	}
+	return list
+}
+
+// messageRoles are the words by which templates name who speaks.
+var messageRoles = []string{"system", "developer", "user", "human", "assistant", "model", "tool", "ipython", "observation", "function"}
+
+// roles returns the role of each message between borders, "" where the tokens at its
+// beginning do not name one.
+func roles(tok *tokenizer.Tokenizer, prompt []llm.Token, borders []int) []string {
+	list := make([]string, len(borders)+1)
+	for i := range list {
+		begin := 0
+		if i > 0 {
+			begin = borders[i-1]
+		}
+		for _, t := range prompt[begin:min(begin+8, len(prompt))] {
+			if t < 0 || int(t) >= tok.VocabSize() || tok.IsControl(t) {
+				continue
+			}
+			word := strings.ToLower(strings.TrimSpace(string(tok.Piece(t))))
+			if slices.Contains(messageRoles, word) {
+				list[i] = word
+				break
+			}
+		}
 	}
 	return list
 }

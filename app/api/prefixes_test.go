@@ -130,3 +130,26 @@ func TestPrefixKeys(t *testing.T) {
 		}
 	}
 }
+
+// The reason why a prompt was read again names the role of the message, and no text.
+func TestReuseRoles(t *testing.T) {
+	v := startModel(t, func(o *setup) { o.Engine.Parallel, o.Engine.Cells = 1, 1024 })
+	long := strings.Repeat("The sea and the sand. ", 30)
+	ask := func(messages ...object) string {
+		r := v.ask("POST", "/v1/chat/completions", object{"messages": messages, "max_tokens": 1})
+		return str(r.json(t), "usage", "prompt_tokens_details", "cache_ended_why")
+	}
+	system, question := object{"role": "system", "content": long}, object{"role": "user", "content": long}
+	for _, c := range []struct {
+		messages []object
+		want     string
+	}{
+		{[]object{{"role": "system", "content": long[:440] + "Forests. " + long}, question}, ", in the system message, part 1 of "},
+		{[]object{system, {"role": "user", "content": long[:440] + "Forests. " + long}}, ", in the user message, part 2 of "},
+	} {
+		ask(system, question)
+		if why := ask(c.messages...); !strings.Contains(why, c.want) {
+			t.Errorf("%q, want %q", why, c.want)
+		}
+	}
+}

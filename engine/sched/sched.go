@@ -91,9 +91,10 @@ type Job struct {
 	Most     int  // tokens of the answer at most; 0: as many as fit
 	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
 
-	Borders []int  // positions at which messages of the prompt end
-	Salt    string // only jobs with the same one share what was read
-	Private bool   // forget the job's text when it ends
+	Borders []int    // positions at which messages of the prompt end
+	Roles   []string // roles of the messages between Borders; "" for unknown ones
+	Salt    string   // only jobs with the same one share what was read
+	Private bool     // forget the job's text when it ends
 }
 
 // Drafter proposes the next tokens of a job. It is called on the scheduler's goroutine.

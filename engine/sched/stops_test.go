@@ -37,9 +37,10 @@ func TestWhy(t *testing.T) {
 		{500, 128, 300, false, false, 128, "no reuse point between 128 and 300"},
 		{500, 128, 300, true, true, 128, "exact form gone between 128 and 300"},
 		{500, 256, 300, true, false, 300, "differs at 300, in part 2 of 3"},
+		{500, 64, 110, true, false, 110, "differs at 110, in the system message, part 1 of 3"},
 		{500, 256, 256, false, true, 256, "evicted 3 min ago"},
 	} {
-		r := Reuse{Stats: Stats{Prompt: c.prompt, Cached: c.cached}, Alike: c.alike, Borders: []int{200, 400}, Exact: c.exact}
+		r := Reuse{Stats: Stats{Prompt: c.prompt, Cached: c.cached}, Alike: c.alike, Borders: []int{200, 400}, Roles: []string{"system"}, Exact: c.exact}
 		if c.evicted {
 			r.Evicted = time.Now().Add(-200 * time.Second)
 		}

@@ -13,6 +13,7 @@ type Reuse struct {
 	Stats
 	Alike   int       // tokens at its beginning that are known from another text of the same key
 	Borders []int     // positions at which messages end
+	Roles   []string  // roles of the messages between Borders; shorter or "" where unknown
 	Exact   bool      // the cache has exact pages
 	Evicted time.Time // when the page behind them was given up; zero: it is not known to have been there
 }
@@ -44,7 +45,11 @@ func (r *Reuse) message(pos int) string {
 	if at {
 		k++
 	}
-	return fmt.Sprintf(", in part %d of %d", k+1, len(r.Borders)+1)
+	where := fmt.Sprintf("part %d of %d", k+1, len(r.Borders)+1)
+	if k < len(r.Roles) && r.Roles[k] != "" {
+		return fmt.Sprintf(", in the %s message, %s", r.Roles[k], where)
+	}
+	return ", in " + where
 }
 
 // ago is a time in words.
