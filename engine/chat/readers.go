@@ -6,15 +6,18 @@ import (
 	"unicode"
 )
 
-// jsonCalls reads calls from one or more JSON documents, followed by a closing tag.
+// jsonCalls reads calls from one or more JSON documents, followed by a closing tag. If
+// there is more around the documents, the calls must fit functions on offer.
 func jsonCalls(tags ...string) reader {
 	return func(c *cursor) ([]Call, error) {
 		var out []Call
-		extra := len(tags) > 0
+		extra, slip := len(tags) > 0, false
 		if extra {
+			at := c.i
 			if err := c.jsonStart(); err != nil {
 				return nil, err
 			}
+			slip = strings.TrimSpace(c.s[at:c.i]) != ""
 		}
 		for {
 			at := c.i
@@ -38,11 +41,16 @@ func jsonCalls(tags ...string) reader {
 			out = append(out, calls...)
 		}
 		if extra {
+			at := c.i
 			if err := c.jsonEnd(tags); err != nil {
 				return nil, err
 			}
+			slip = slip || strings.TrimSpace(c.s[at:c.i]) != ""
 			if err := c.close(tags...); err != nil {
 				return nil, err
+			}
+			if slip && !c.p.allFit(out) {
+				return nil, errBad
 			}
 		}
 		return out, nil

@@ -77,6 +77,9 @@ var slips = []struct {
 	{Hermes, `<tool_call>get_weather{"city": "Köln"}</tool_call>`, koeln},
 	{Hermes, `<tool_call>get_weather(city="Köln")</tool_call>`, koeln},
 	{Hermes, `<tool_call>{"name": "other", "arguments": {"city": "Köln",}}</tool_call>`, ""},
+	{Hermes, `<tool_call>{"name": "other", "arguments": {"city": "Köln"}}}</tool_call>`, ""},
+	{Hermes, `<tool_call>{{"name": "get_weather", "arguments": {"town": "Köln"}}}</tool_call>`, ""},
+	{Hermes, "<tool_call>\n```json\n{\"name\": \"other\", \"arguments\": {}}\n```\n</tool_call>", ""},
 	{Hermes, `<tool_call>{"name": "get_weather", "arguments": {"city": "Kö`, ""},
 
 	{QwenXML, "<tool_call>\n<function=edit>\n<parameter=path>\na\n</parameter>\n<parameter=text>\n<x></parameter> y\n</parameter>\n</function>\n</tool_call>", `edit {"path":"a","text":"<x></parameter> y"}`},
