@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,11 @@ type asked struct {
 	grammar string
 	params  object // parameters of the function; nil: the parameters of weather
 	strict  bool   // the schemas must hold as a whole
+
+	any      bool   // the answer is any JSON object
+	effort   string // how much the model thinks
+	template string // chat template in place of the model's own
+	turns    []turn // conversation; nil: a question
 }
 
 // tool is the function on offer, in OpenAI's form.
@@ -77,7 +83,11 @@ func chatDialect() dialect {
 	return dialect{
 		path: "/v1/chat/completions",
 		body: func(a asked) object {
-			o := object{"messages": user(question), "max_tokens": a.tokens, "temperature": 0}
+			o := object{"messages": a.chatTurns(), "max_tokens": a.tokens, "temperature": 0}
+			a.add(o, "reasoning_effort", "chat_template")
+			if a.any {
+				o["response_format"] = object{"type": "json_object"}
+			}
 			if a.form != nil {
 				o["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "x", "schema": a.form, "strict": a.strict}}
 			}
@@ -132,7 +142,17 @@ func responsesDialect() dialect {
 	return dialect{
 		path: "/v1/responses",
 		body: func(a asked) object {
-			o := object{"input": question, "max_output_tokens": a.tokens, "temperature": 0}
+			o := object{"input": a.items(), "max_output_tokens": a.tokens, "temperature": 0}
+			a.add(o, "", "chat_template")
+			if a.effort != "" {
+				o["reasoning"] = object{"effort": a.effort}
+			}
+			if a.budget != nil {
+				o["thinking_budget_tokens"] = *a.budget
+			}
+			if a.any {
+				o["text"] = object{"format": object{"type": "json_object"}}
+			}
 			if a.form != nil {
 				o["text"] = object{"format": object{"type": "json_schema", "name": "x", "schema": a.form, "strict": a.strict}}
 			}
@@ -151,8 +171,20 @@ func responsesDialect() dialect {
 		},
 		whole: whole,
 		part: func(name string, v map[string]any, s *said) {
-			if name == "response.completed" || name == "response.incomplete" {
-				*s = whole(v["response"].(map[string]any))
+			switch name {
+			case "response.output_text.delta":
+				s.text += str(v, "delta")
+			case "response.reasoning_text.delta":
+				s.thinking += str(v, "delta")
+			case "response.function_call_arguments.delta":
+				s.arguments += str(v, "delta")
+			case "response.output_item.added":
+				s.call += str(v, "item", "name")
+			case "response.completed", "response.incomplete":
+				pieces := *s
+				if *s = whole(v["response"].(map[string]any)); s.text != pieces.text || s.thinking != pieces.thinking || s.call != pieces.call || s.arguments != pieces.arguments {
+					s.finish = fmt.Sprintf("the pieces add up to %+v", pieces)
+				}
 			}
 		},
 	}
@@ -162,7 +194,11 @@ func anthropicDialect() dialect {
 	return dialect{
 		path: "/v1/messages",
 		body: func(a asked) object {
-			o := object{"messages": user(question), "max_tokens": a.tokens, "temperature": 0}
+			o := object{"messages": a.blocks(), "max_tokens": a.tokens, "temperature": 0}
+			a.add(o, "", "chat_template")
+			if a.effort != "" {
+				o["thinking"] = object{"type": "enabled"}
+			}
 			if a.form != nil {
 				o["output_config"] = object{"format": object{"type": "json_schema", "schema": a.form}}
 			}
@@ -223,7 +259,11 @@ func ollamaDialect() dialect {
 	return dialect{
 		path: "/api/chat",
 		body: func(a asked) object {
-			o := object{"model": "any", "messages": user(question), "options": object{"num_predict": a.tokens, "temperature": 0}, "stream": false}
+			o := object{"model": "any", "messages": a.chatTurns(), "options": object{"num_predict": a.tokens, "temperature": 0}, "stream": false}
+			a.add(o, "think", "template")
+			if a.any {
+				o["format"] = "json"
+			}
 			if a.form != nil {
 				o["format"] = a.form
 			}

@@ -173,7 +173,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) error {
 	running := s.controls.byID[c.ID]
 	s.controls.mu.Unlock()
 	if running == nil {
-		e := wire.Fault(http.StatusNotFound, wire.NotFound, "no running chat completion has the id %.64q", c.ID)
+		e := wire.Fault(http.StatusNotFound, wire.NotFound, "no running answer has the id %.64q", c.ID)
 		e.Param = "id"
 		return e
 	}

@@ -16,7 +16,8 @@ type Request struct {
 	wire.Sampling
 	Stop   wire.Stops `json:"stop_sequences" doc:"Texts that end the answer."`
 	Stream bool       `json:"stream" doc:"Send the answer as named events."`
-	Tier   string     `json:"service_tier" doc:"Without effect: there is one tier."`
+	wire.Budget
+	Tier string `json:"service_tier" doc:"Without effect: there is one tier."`
 }
 
 // Prompt is what a request and a count of its tokens share.
@@ -152,7 +153,9 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	}
 	r.Stop, r.MaxTokens, r.Grammar = c.Stop, *c.MaxTokens, c.grammar
 	if t := c.Thinking; t != nil && t.Budget != nil && t.Type != "disabled" {
-		r.Budget = &engine.Budget{Tokens: *t.Budget}
+		own := wire.Budget{ThinkingBudget: t.Budget}
+		r.Budget = own.Over(r.Budget)
 	}
+	r.Budget = c.Budget.Over(r.Budget)
 	return []engine.Request{r}, nil
 }

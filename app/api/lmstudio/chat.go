@@ -68,8 +68,10 @@ type ChatRequest struct {
 	Store    *bool           `json:"store" doc:"false: the conversation is not remembered."`
 	Stream   bool            `json:"stream" doc:"Send the answer as named events."`
 	wire.Sampling
-	MaxTokens    *int              `json:"max_output_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
-	Reasoning    string            `json:"reasoning" enum:"off,on,low,medium,high" doc:"How much the model thinks first."`
+	MaxTokens *int   `json:"max_output_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
+	Reasoning string `json:"reasoning" enum:"off,on,low,medium,high" doc:"How much the model thinks first."`
+	Template  string `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
+	wire.Budget
 	Context      *int              `json:"context_length" min:"1" max:"16777216" doc:"Tokens that the context has to hold."`
 	Integrations []json.RawMessage `json:"integrations" doc:"Must be empty: the server calls no tools."`
 }
@@ -122,13 +124,16 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	default:
 		o.SetText("reasoning_effort", q.Reasoning)
 	}
+	if q.Template != "" {
+		o.SetText("chat_template", q.Template)
+	}
 	if q.MaxTokens != nil {
 		o.Set("max_tokens", wire.JSON(*q.MaxTokens))
 	}
 	if q.chat, err = openai.ParseChat(o.Raw()); err != nil {
 		return nil, err
 	}
-	q.chat.Sampling = q.Sampling
+	q.chat.Sampling, q.chat.Budget = q.Sampling, q.Budget
 	return q, nil
 }
 

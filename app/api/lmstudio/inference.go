@@ -91,9 +91,21 @@ func (x *extra) see(ev *engine.Event) {
 // withStats is a call of OpenAI's dialect whose response has LM Studio's stats.
 type withStats struct{ wire.Call }
 
+// chatWithStats is a chat, which can be controlled while it runs.
+type chatWithStats struct {
+	withStats
+	id string
+}
+
+// ControlID is the name under which the running answer can be controlled.
+func (c chatWithStats) ControlID() string { return c.id }
+
 func parseChat(body []byte) (wire.Call, error) {
 	c, err := openai.ParseChat(body)
-	return withStats{c}, err
+	if err != nil {
+		return nil, err
+	}
+	return chatWithStats{withStats{c}, c.ControlID()}, nil
 }
 
 func parseCompletion(body []byte) (wire.Call, error) {

@@ -23,6 +23,7 @@ type Common struct {
 	Think     json.RawMessage `json:"think" doc:"Whether a model that can think first does, how much (low, medium, high), or most tokens of it."`
 	Logprobs  bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
 	Top       *int            `json:"top_logprobs" min:"0" max:"20"`
+	wire.Budget
 }
 
 // Options are how the answer is generated.
@@ -86,7 +87,7 @@ type Call struct {
 	grammar *engine.Grammar
 	think   *bool
 	kwargs  json.RawMessage
-	budget  *engine.Budget
+	budget  *int // most tokens of thinking; nil: unset
 }
 
 // Load reports whether the call only loads the model, or unloads it if the
@@ -245,8 +246,8 @@ func (c *Call) common() (err error) {
 		if err != nil {
 			return err
 		}
-		on := n > 0
-		c.think, c.budget = &on, &engine.Budget{Tokens: int(min(n, math.MaxInt32))}
+		on, most := n > 0, int(min(n, math.MaxInt32))
+		c.think, c.budget = &on, &most
 	default:
 		return wire.Bad("think", "want a boolean or a level, got %s", wire.Kind(c.Think))
 	}
@@ -364,9 +365,8 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	if n := c.Options.Predict; n != nil {
 		r.MaxTokens = max(*n, 0)
 	}
-	if c.budget != nil {
-		r.Budget = c.budget
-	}
+	own := wire.Budget{ThinkingBudget: c.budget}
+	r.Budget = c.Budget.Over(own.Over(r.Budget))
 	if c.Options.Keep != nil {
 		r.Keep = *c.Options.Keep
 	}

@@ -38,12 +38,9 @@ type ChatRequest struct {
 	Template            string          `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
 	Prediction          *Prediction     `json:"prediction" doc:"Text that the answer is likely to repeat. It speeds up an answer where the server drafts, and changes none."`
 	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh,max" doc:"How much the model thinks first."`
-	ThinkingBudget      *int            `json:"thinking_budget_tokens" min:"-1" doc:"Most tokens of thinking; the answer follows. -1: no limit."`
-	ReasoningBudget     *int            `json:"reasoning_budget" min:"-1" doc:"Same as thinking_budget_tokens."`
-	ReasoningTokens     *int            `json:"reasoning_budget_tokens" min:"-1" doc:"Same as thinking_budget_tokens."`
-	ReasoningMessage    *string         `json:"reasoning_budget_message" most:"65536" doc:"Text inserted before the end of thinking where the budget ends it."`
 	Continue            bool            `json:"continue_final_message" doc:"Go on with the last message instead of starting a new one."`
 	TemplateAlso        string          `json:"template" most:"1048576" doc:"Same as chat_template."`
+	wire.Budget
 	Local
 }
 
@@ -220,23 +217,6 @@ func (c *Chat) thinking() error {
 	return nil
 }
 
-// budget is the bound of the thinking, the server's where the request has none.
-func (c *Chat) budget(server *engine.Budget) *engine.Budget {
-	b := engine.Budget{Tokens: -1}
-	if server != nil {
-		b = *server
-	}
-	for _, n := range []*int{c.ReasoningTokens, c.ReasoningBudget, c.ThinkingBudget} {
-		if n != nil {
-			b.Tokens = *n
-		}
-	}
-	if c.ReasoningMessage != nil {
-		b.Message = *c.ReasoningMessage
-	}
-	return &b
-}
-
 // answerGrammar is the grammar that the request asks for, nil for none.
 func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 	asked := 0
@@ -378,7 +358,7 @@ func (c *Chat) ControlID() string { return c.id }
 
 // Control is the body of POST /v1/chat/completions/control.
 type Control struct {
-	ID     string `json:"id" need:"" most:"128" doc:"The id of a running chat completion, as its chunks have it."`
+	ID     string `json:"id" need:"" most:"128" doc:"The id of a running chat completion or response, as its chunks have it."`
 	Action string `json:"action" need:"" enum:"reasoning_end" doc:"reasoning_end: the thinking ends at the next token and the answer follows."`
 }
 
@@ -404,7 +384,7 @@ func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
 		Template: c.Template,
 	})
 	r.Stop, r.Grammar, r.Prediction = c.Stop, c.grammar, c.predicted
-	r.Budget = c.budget(r.Budget)
+	r.Budget = c.Budget.Over(r.Budget)
 	r.Logprobs = c.Logprobs
 	if c.TopLogprobs != nil {
 		r.TopLogprobs = *c.TopLogprobs

@@ -18,6 +18,7 @@ type ResponsesRequest struct {
 	Parallel     *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	Text         *ResponseText     `json:"text"`
 	Reasoning    *ReasoningOptions `json:"reasoning"`
+	wire.Budget
 	wire.Sampling
 	MaxTokens   *int            `json:"max_output_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
 	TopLogprobs *int            `json:"top_logprobs" min:"0" max:"20"`
@@ -232,6 +233,9 @@ func (c *Responses) Conversation(m *wire.Model) (*engine.Chat, error) {
 // Notes are what the client should know, and the fields that have no effect.
 func (c *Responses) Notes() (notices wire.Notices, unused []string) { return c.notices, c.unused }
 
+// ControlID is the name under which the running answer can be controlled.
+func (c *Responses) ControlID() string { return c.id }
+
 // Head says what the request is for.
 func (c *Responses) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.ResponsesRequest.Stream, OneCall: c.Parallel != nil && !*c.Parallel, Notices: c.notices, Unused: c.unused}
@@ -239,7 +243,7 @@ func (c *Responses) Head() wire.Head {
 
 // Requests translates the request.
 func (c *Responses) Requests(m *wire.Model) ([]engine.Request, error) {
-	c.chat.Sampling, c.chat.Stop = c.Sampling, c.Stop
+	c.chat.Sampling, c.chat.Stop, c.chat.Budget = c.Sampling, c.Stop, c.Budget
 	list, err := c.chat.Requests(m)
 	if err != nil {
 		return nil, err

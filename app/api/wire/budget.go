@@ -1,0 +1,33 @@
+package wire
+
+import "godwit/engine"
+
+// Budget bounds the thinking of an answer, under the names that local servers have
+// agreed on. Every dialect takes them beside its own names.
+type Budget struct {
+	ThinkingBudget   *int    `json:"thinking_budget_tokens" min:"-1" doc:"Most tokens of thinking; the answer follows. -1: no limit."`
+	ReasoningBudget  *int    `json:"reasoning_budget" min:"-1" doc:"Same as thinking_budget_tokens."`
+	ReasoningTokens  *int    `json:"reasoning_budget_tokens" min:"-1" doc:"Same as thinking_budget_tokens."`
+	ReasoningMessage *string `json:"reasoning_budget_message" most:"65536" doc:"Text inserted before the end of thinking where the budget ends it."`
+}
+
+// Over returns the budget of a request, which replaces what it sets of the server's
+// budget; nil stands for thinking without a limit.
+func (b *Budget) Over(server *engine.Budget) *engine.Budget {
+	if *b == (Budget{}) {
+		return server
+	}
+	out := engine.Budget{Tokens: -1}
+	if server != nil {
+		out = *server
+	}
+	for _, n := range []*int{b.ReasoningTokens, b.ReasoningBudget, b.ThinkingBudget} {
+		if n != nil {
+			out.Tokens = *n
+		}
+	}
+	if b.ReasoningMessage != nil {
+		out.Message = *b.ReasoningMessage
+	}
+	return &out
+}
