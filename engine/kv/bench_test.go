@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Values a second through the reference codecs: what a backend without its
-// own kernel for a form pays.
+// Measures the throughput of the reference codecs, which a backend without its own
+// kernel for a form uses.
 func BenchmarkCodec(b *testing.B) {
 	for _, name := range []string{"f16", "q8_0", "q4_0", "q4_0-rot", "iq4_nl", "turbo2", "turbo3", "turbo4", "oa-turbo3", "tq3_0", "tbq3_1", "tbq4_1", "tbqp3_1", "amx3"} {
 		typ, err := ParseForm(name)

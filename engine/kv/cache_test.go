@@ -12,7 +12,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// Random sequences of operations against slices of values.
+// Compares random sequences of operations with slices of values.
 func TestCacheProperties(t *testing.T) {
 	for shape := range shapes {
 		t.Run(shape, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCacheProperties(t *testing.T) {
 	}
 }
 
-// A sequence saved from one cache loads into another with other pages.
+// A saved sequence loads into another cache with other pages.
 func TestSaveAcrossCaches(t *testing.T) {
 	for shape := range shapes {
 		a, b := newTwin(t, shape, 1), newTwin(t, shape, 2)
@@ -111,8 +111,8 @@ func TestSaveAcrossCaches(t *testing.T) {
 	}
 }
 
-// A fork shares every page until one side writes into the last, partial one,
-// which is then copied: only its filled cells, once.
+// A fork shares all pages until one side writes into the last, partial page. That
+// page is then copied once, with only its filled cells.
 func TestForkCopiesOnce(t *testing.T) {
 	w := newTwin(t, "full", 3)
 	w.extend(t, 0, 96)
@@ -153,8 +153,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Windows take their share of the pool and not the context: every sequence
-// can run to any length beside the others.
+// Windows limit their share of the pool but not the context. Every sequence can
+// grow to any length next to the others.
 func TestWindowRuns(t *testing.T) {
 	w := newTwin(t, "only window", 5)
 	for step := range 31 {
@@ -172,7 +172,7 @@ func TestWindowRuns(t *testing.T) {
 	}
 }
 
-// While the pool has room a windowed sequence can still be cut far back.
+// While the pool has room, a windowed sequence can still be cut far back.
 func TestWindowKeepsWhileRoom(t *testing.T) {
 	w := newTwin(t, "only window", 6)
 	for range 8 {
@@ -192,7 +192,7 @@ func TestWindowKeepsWhileRoom(t *testing.T) {
 	w.check(t)
 }
 
-// Recurrent models rewind to checkpoints, the oldest of which is given up.
+// Recurrent models rewind to checkpoints, of which the oldest is dropped first.
 func TestCheckpoints(t *testing.T) {
 	w := newTwin(t, "hybrid", 7)
 	for range 7 { // five slots
@@ -220,7 +220,8 @@ func TestCheckpoints(t *testing.T) {
 	w.check(t)
 }
 
-// Without a full group the windows never run out, and Free is the context.
+// Without a group for the full context, windows never run out, and Free returns the
+// context.
 func TestFree(t *testing.T) {
 	w := newTwin(t, "only window", 11)
 	w.extend(t, 0, 64)

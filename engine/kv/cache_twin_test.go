@@ -14,12 +14,12 @@ import (
 // byPage is a type that is packed by page.
 var byPage = &Type{Name: "late", Elems: 32, Bytes: 14, Codes: Codes{Bits: 3, Packing: Cyclic, At: 2}}
 
-// wants are the types of the shapes that have others than q8_0 and q4_0.
+// wants are the types of the shapes that do not use q8_0 and q4_0.
 var wants = map[string]Want{
 	"late": {byPage, byPage}, "late windows": {byPage, Q4_0}, "one": {Q4_0, byPage},
 }
 
-// shapes are the models on which the cache's bookkeeping is tested.
+// shapes are the models for testing the cache's bookkeeping.
 var shapes = map[string]func() ([]LayerInfo, Settings){
 	"full": func() ([]LayerInfo, Settings) {
 		return model(2, 2, 2, 32), Settings{Cells: 640, Seqs: 4, UBatch: 96}
@@ -77,7 +77,7 @@ func exact(s Settings, newest, pinned int) Settings {
 	return s
 }
 
-// twin is a cache, its memory, and what the memory should hold.
+// twin is a cache, its memory, and the expected content of the memory.
 type twin struct {
 	c      *Cache
 	m      *memory
@@ -104,7 +104,7 @@ func newTwin(t rapid.TB, shape string, seed uint64) *twin {
 	return &twin{c: c, m: m, values: make([][]uint32, s.Seqs)}
 }
 
-// extend adds n fresh positions, or says that the cache is full.
+// extend adds n new positions, or reports that the cache is full.
 func (w *twin) extend(t rapid.TB, seq, n int) bool {
 	before := slices.Clone(w.c.seqs[seq].tables[0])
 	err := w.c.Extend(llm.Seq(seq), n)
@@ -138,7 +138,7 @@ func (w *twin) extend(t rapid.TB, seq, n int) bool {
 	return true
 }
 
-// mayBeFull reports whether a group without window lacks pages, or the
+// mayBeFull reports whether a group without a window lacks pages, or whether the
 // sequence would be longer than the cache. Windows never run out.
 func (w *twin) mayBeFull(seq, n int) bool {
 	s := &w.c.seqs[seq]
@@ -161,7 +161,7 @@ func (w *twin) setState(t rapid.TB, seq int) {
 	}
 }
 
-// check compares every visible row, every state, and the books.
+// check compares every visible row, every state, and the bookkeeping.
 func (w *twin) check(t rapid.TB) {
 	for seq := range w.values {
 		w.checkSeq(t, seq)
@@ -188,7 +188,7 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 			continue
 		}
 		first := 0
-		if y.Window > 0 { // what a row at the last page border sees
+		if y.Window > 0 { // pages that a row at the last page border sees
 			first = max(n/PageCells*PageCells-y.Window+1, 0)
 		}
 		for _, s := range []Side{K, V} {
@@ -210,8 +210,8 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 	}
 }
 
-// checkPool: references are counted right, free pages are in no table, no page
-// is free twice, and none is lost.
+// checkPool checks that references are counted correctly, that no free page is in a
+// table, that no page is free twice, and that none is lost.
 func (w *twin) checkPool(t rapid.TB, g int) {
 	p := &w.c.pools[g]
 	refs := make([]int32, len(p.refs))
@@ -243,8 +243,8 @@ func (w *twin) checkPool(t rapid.TB, g int) {
 	}
 }
 
-// plain reports whether any position can be cut to: no window, no state, and no
-// form that goes.
+// plain reports whether the sequence can be cut to any position, because there is
+// neither a window, nor a state, nor a form that is dropped.
 func (w *twin) plain() bool {
 	return !w.c.states.on() && !w.c.hasExact() && !slices.ContainsFunc(w.c.pools, func(p pool) bool { return p.window > 0 })
 }
@@ -293,7 +293,7 @@ func (w *twin) reload(t rapid.TB, seq, to int) {
 	}
 }
 
-// newTwinCopy replays a twin with its checkpoints.
+// newTwinCopy repeats a twin's history, including its checkpoints.
 func newTwinCopy(t rapid.TB, w *twin) *twin {
 	n := newTwin(t, "hybrid", 8)
 	for range len(w.values[0]) / 50 {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// calibrated is a calibration for layers, gains and means drawn at random.
+// calibrated returns a random calibration for layers.
 func calibrated(layers []LayerInfo, seed uint64) *Calibration {
 	r := rand.New(rand.NewPCG(seed, 0))
 	c := &Calibration{Model: "abcd", Tokens: 99, Layers: make([]LayerCalibration, len(layers))}
@@ -77,7 +77,8 @@ func TestCalibrationFile(t *testing.T) {
 	}
 }
 
-// headed is a calibration file with this header, these arrays and the right sum.
+// headed returns a calibration file with the given header and arrays, and the right
+// checksum.
 func headed(head string, data []byte) []byte {
 	out := binary.LittleEndian.AppendUint32([]byte(calibrationMagic), calibrationVersion)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(head)))
@@ -86,15 +87,15 @@ func headed(head string, data []byte) []byte {
 	return append(out, sum[:]...)
 }
 
-// layersOf is a header with n layers of these heads.
+// layersOf returns a header with n layers of the given heads.
 func layersOf(n, heads, dim int) string {
 	layer := fmt.Sprintf(`{"kv_heads":%d,"head_dim":%d}`, heads, dim)
 	return `{"layers":[` + strings.Repeat(layer+",", n-1) + layer + `]}`
 }
 
-// A header cannot ask for more memory than its file is worth: reading takes
-// less than 64 times the file's bytes, JSON, slices that grow and what the race
-// detector adds to small ones among them, and a megabyte.
+// A header cannot request more memory than its file justifies. Reading allocates
+// less than 64 times the file's bytes plus a megabyte, which includes JSON, growing
+// slices and the race detector's overhead.
 func TestCalibrationHostile(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -143,8 +144,8 @@ func FuzzCalibration(f *testing.F) {
 	})
 }
 
-// Statistics find the means, and gains that make the error of a channel weigh
-// the same in all: gain² is the ratio of the queries' and the keys' size.
+// The statistics find the means, and gains with which a channel's error has the
+// same weight in all channels: gain² is the ratio of the sizes of queries and keys.
 func TestChannelStats(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const n = 32
@@ -189,8 +190,8 @@ func TestChannelStats(t *testing.T) {
 	}
 }
 
-// A layout carries the channels of the types that want them and of no others;
-// without a calibration, and none to come, their keys are q8_0.
+// A layout contains the channels for types that need them and for no others. If
+// there is no calibration and none will follow, their keys become q8_0.
 func TestResolveCalibration(t *testing.T) {
 	layers := model(2, 8, 2, 64)
 	c := calibrated(layers, 4)
@@ -210,8 +211,8 @@ func TestResolveCalibration(t *testing.T) {
 	}
 }
 
-// Bits are shared out one by one to where they are worth most, and their
-// average over values is what was asked, less at most one step.
+// Bits are allocated one by one to where they gain most. Their average is the
+// requested one, minus at most one step.
 func TestAuto(t *testing.T) {
 	layers := append(model(6, 8, 2, 64), model(2, 8, 8, 128)...)
 	for i := range layers {
@@ -255,7 +256,7 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// TestKeepSense checks that a calibration takes over sensitivities alone.
+// TestKeepSense checks that only the sensitivities are copied.
 func TestKeepSense(t *testing.T) {
 	old := &Calibration{Layers: make([]LayerCalibration, 2)}
 	old.Layers[0].SenseK, old.Layers[1].SenseV = 0.5, 0.25

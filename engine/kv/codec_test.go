@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encodings are all encodings with a head size that each holds, in the order of
+// encodings are all encodings with a head size that each supports, in the order of
 // the registry.
 func encodings(t testing.TB) []encoding {
 	var out []encoding
@@ -56,8 +56,8 @@ func gauss(r *rand.Rand, n int, scale float64) []float32 {
 	return x
 }
 
-// Whatever the activations hold, a packed row reads back finite, and blocks
-// that had to be saturated are counted.
+// Whatever the activations are, a packed row decodes to finite values, and
+// saturated blocks are counted.
 func TestHostileValues(t *testing.T) {
 	odd := []float32{
 		0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, -1e-40, 1e-20, 1e-10, 1, -1, 1e5, -65504, 65520,
@@ -65,7 +65,7 @@ func TestHostileValues(t *testing.T) {
 	}
 	for _, e := range encodings(t) {
 		if e.Float && e.Name != "f16" {
-			continue // f32 and bf16 hold infinity and NaN as they are
+			continue // f32 and bf16 store infinity and NaN unchanged
 		}
 		rapid.Check(t, func(t *rapid.T) {
 			x := make([]float32, e.dim)
@@ -95,10 +95,10 @@ func TestHostileValues(t *testing.T) {
 func TestReencode(t *testing.T) {
 	for _, e := range encodings(t) {
 		if e.Polar != nil || e.Residual != nil || e.Join != nil || e.Scale.Rule == StockFitted || e.Scale.Rule == Unbiased {
-			continue // a second plane, or a scale that is chosen after the codes, has no fixed point
+			continue // a second plane, or a scale chosen after the codes, has no fixed point
 		}
 		if e.Padded(e.dim) != e.dim {
-			continue // decoding cuts the padding off, so another vector is encoded
+			continue // decoding removes the padding, so another vector is encoded
 		}
 		r := rand.New(rand.NewPCG(1, 2))
 		moved, values := 0, 0
@@ -115,7 +115,7 @@ func TestReencode(t *testing.T) {
 	}
 }
 
-// differing counts codes in which two rows differ.
+// differing counts the codes in which two rows differ.
 func differing(t *Type, a, b []byte) (n int) {
 	if t.Float {
 		if !bytes.Equal(a, b) {
@@ -136,10 +136,10 @@ func differing(t *Type, a, b []byte) (n int) {
 	return n
 }
 
-// Attention in the rotated domain is attention: a prepared query scores a
-// packed key as the query scores the restored key, and a sum of rotated rows
-// turned back is the sum of restored rows. The bound is the rounding of two
-// transforms and a dot product of n terms.
+// Attention in the rotated domain gives the same results: the score of a prepared
+// query and a packed key equals that of the query and the restored key, and a sum
+// of rotated rows that is rotated back equals the sum of restored rows. The bound
+// is the rounding error of two transforms and a dot product of n terms.
 func TestRotatedDomain(t *testing.T) {
 	const eps = 1.0 / (1 << 24)
 	for _, e := range encodings(t) {
@@ -189,7 +189,7 @@ func TestRotatedDomain(t *testing.T) {
 	}
 }
 
-// A residual sign plane brings the score nearer to the exact one, on average.
+// A residual sign plane brings the score closer to the exact one, on average.
 func TestResidualHelps(t *testing.T) {
 	for _, e := range encodings(t) {
 		if !e.HasResidual() {
@@ -218,7 +218,7 @@ func TestResidualHelps(t *testing.T) {
 	}
 }
 
-// Rotations keep the length, forward and back.
+// Rotations and their inverses preserve the length.
 func TestRotationKeepsNorm(t *testing.T) {
 	for _, e := range encodings(t) {
 		rot := e.Rotation
@@ -250,7 +250,8 @@ func TestRotationKeepsNorm(t *testing.T) {
 	}
 }
 
-// The 32-value blocks of older files are turbo's codes re-blocked, without loss.
+// The 32-value blocks of older files are turbo's codes in other blocks, without
+// loss.
 func TestReblocked(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, pair := range [][2]*Type{{Turbo3, Turbo3B32}, {Turbo2, Turbo2B32}} {
@@ -276,7 +277,7 @@ func TestReblocked(t *testing.T) {
 	}
 }
 
-// A -rot row is the stock row of the transformed head, and K and V take the
+// A -rot row equals the stock row of the transformed head, and K and V have the
 // sizes of the specification.
 func TestRotatedStock(t *testing.T) {
 	for _, pair := range [][2]*Type{{Q8_0, Q8_0Rot}, {Q5_1, Q5_1Rot}, {Q5_0, Q5_0Rot}, {Q4_1, Q4_1Rot}, {Q4_0, Q4_0Rot}, {IQ4NL, IQ4NLRot}} {

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// moments of a code book on the coordinates of a random unit vector of n
-// values, scaled to unit variance: their density is (1 - x²/n)^((n-3)/2).
+// moments of a codebook on the coordinates of a random unit vector of n values,
+// scaled to unit variance. Their density is (1 - x²/n)^((n-3)/2).
 type moments struct{ xl, ll, l4 float64 } // E[x·l(x)], E[l(x)²], E[l(x)⁴]
 
-// sphere integrates by the midpoint rule; unit is the size of the levels'
-// unit variance.
+// sphere integrates by the midpoint rule. unit is the size of the levels at unit
+// variance.
 func sphere(c *Codes, n int, unit float64) (m moments) {
 	const steps = 1 << 18
 	edge := math.Sqrt(float64(n))
@@ -28,10 +28,9 @@ func sphere(c *Codes, n int, unit float64) (m moments) {
 	return moments{m.xl / mass, m.ll / mass, m.l4 / mass}
 }
 
-// The mean square error of every code book on Gaussian rows is what theory
-// says, within five standard errors of the measurement. A corrected norm
-// divides by the length of the levels, whose spread adds at most its relative
-// variance.
+// The mean square error of every codebook on Gaussian rows matches theory within
+// five standard errors of the measurement. A corrected norm divides by the length
+// of the levels, whose variation adds at most its relative variance.
 func TestDistortion(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, c := range []struct {
@@ -84,8 +83,8 @@ func TestDistortion(t *testing.T) {
 	}
 }
 
-// Formats with even steps are off by at most half a step, a whole one where
-// the top code clamps; the f16 scale adds its own rounding to each.
+// The error of formats with even steps is at most half a step, or a whole step
+// where the top code clamps. The f16 scale adds its own rounding.
 func TestStepBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	for _, c := range []struct {
@@ -114,9 +113,9 @@ func TestStepBound(t *testing.T) {
 	}
 }
 
-// tq3_0-qjl from its text: rotated with tq3_0's signs, largest magnitude on
-// 1.51, nearest of four levels, the sign of what is left in a plane that the
-// reader ignores.
+// tq3_0-qjl as its documentation describes it: rotated with tq3_0's signs, largest
+// magnitude on 1.51, nearest of four levels, and the residual's sign in a plane
+// that the reader ignores.
 func TestQJLByText(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	e := encoding{Type: TQ3_0QJL, dim: 32}

@@ -22,8 +22,8 @@ func (w *twin) holds(t rapid.TB, layer int, s Side, p Tier, cell int32, v uint32
 	}
 }
 
-// checkExact: every row of the batch finds the exact form of each page of which
-// it reads it, whatever was cut, forked and loaded before.
+// checkExact checks that every row of the batch finds the exact form of each page
+// that it reads exactly, whatever was cut, forked and loaded before.
 func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
 	for g := range w.c.exact {
 		if !w.c.exact[g].on() {
@@ -42,7 +42,8 @@ func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
 	}
 }
 
-// checkPacked: what a row of the batch reads packed is packed.
+// checkPacked checks that pages which a row of the batch reads in packed form are
+// packed.
 func (w *twin) checkPacked(t rapid.TB, b *llm.Batch) {
 	for i := range w.c.layout.Layers {
 		y := &w.c.layout.Layers[i]
@@ -69,7 +70,8 @@ func (w *twin) checkPacked(t rapid.TB, b *llm.Batch) {
 	}
 }
 
-// checkExactPool: references of exact pages are counted right and none is lost.
+// checkExactPool checks that references to exact pages are counted correctly and
+// that none is lost.
 func (w *twin) checkExactPool(t rapid.TB, g int) {
 	p := &w.c.exact[g]
 	refs := make([]int32, len(p.refs))
@@ -111,7 +113,7 @@ func TestFirstExact(t *testing.T) {
 		for pos := range 700 {
 			got := w.FirstExact(pos)
 			for page := range pos/PageCells + 1 {
-				holds := false // one of the newest positions up to pos
+				holds := false // some newest position up to pos is in the page
 				for p := max(pos-newest+1, 0); p <= pos; p++ {
 					holds = holds || p/PageCells == page
 				}
@@ -123,9 +125,9 @@ func TestFirstExact(t *testing.T) {
 	}
 }
 
-// A prompt's end stays readable as it was, however far the answer runs and
-// whoever takes the prompt over: a cut or fork at the last page border in
-// front of it finds the exact form of all that the rows there read.
+// The end of a prompt stays readable in its original form, however long the answer
+// is and whichever request continues the prompt. A cut or fork at the last page
+// border before it finds the exact form of everything that rows there read.
 func TestKeep(t *testing.T) {
 	for _, prompt := range []int{1, 64, 65, 100, 128, 200, 257} {
 		w := newTwin(t, "late", 1)
@@ -148,8 +150,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A sequence is not cut to a position where a row would read a page packed that
-// a cold prompt reads exactly.
+// A sequence cannot be cut to a position where a row would read a packed page that
+// a cold run reads exactly.
 func TestCutIntoPacked(t *testing.T) {
 	w := newTwin(t, "late", 2)
 	for range 7 {
@@ -171,8 +173,9 @@ func TestCutIntoPacked(t *testing.T) {
 	}
 }
 
-// Points keep positions reachable as long as nobody needs their pages: set
-// before or after their rows are read, in forks and out of files.
+// Points keep positions reachable as long as their pages are not needed elsewhere.
+// They may be set before or after their rows are read, in forks, and in loaded
+// files.
 func TestPoints(t *testing.T) {
 	w := newTwin(t, "late", 2)
 	point := func(seq, pos int) {
@@ -181,11 +184,11 @@ func TestPoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	point(0, 130) // 128, to come
+	point(0, 130) // 128, which is not read yet
 	for range 3 {
 		w.extend(t, 0, 90)
 	}
-	point(0, 270) // 256, read
+	point(0, 270) // 256, which was read
 	for range 300 {
 		w.extend(t, 0, 1)
 	}
@@ -212,8 +215,8 @@ func TestPoints(t *testing.T) {
 	w.check(t)
 }
 
-// Points give way to rows, the nearest neighbours first, and to none of them
-// is lost what a row or the end of a prompt needs.
+// Points are dropped to make room for rows, closest neighbours first. This never
+// drops pages that a row or the end of a prompt needs.
 func TestPointsYield(t *testing.T) {
 	w := newTwin(t, "late", 2)
 	if err := w.c.Keep(0, 320); err != nil {
@@ -247,8 +250,8 @@ func TestPointsYield(t *testing.T) {
 	}
 }
 
-// Packing is spread over the steps until a page is read packed: no step packs
-// much more than its share.
+// Packing is spread over the steps before a page is read in packed form. No step
+// packs much more than its share.
 func TestPackSteps(t *testing.T) {
 	layers := model(30, 2, 2, 32)
 	l, err := Resolve(Want{byPage, byPage}, layers, exact(Settings{Cells: 1024, Seqs: 1, UBatch: 64}, 64, 4))
@@ -260,7 +263,7 @@ func TestPackSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := llm.Batch{Spans: []llm.Span{{Rows: 1}}}
-	packed := map[int]int{} // layers done, by packed page
+	packed := map[int]int{} // number of packed layers, by packed page
 	for pos := range 600 {
 		if err := c.Extend(0, 1); err != nil {
 			t.Fatal(err)
@@ -290,8 +293,8 @@ func TestPackSteps(t *testing.T) {
 	}
 }
 
-// A page that forks share is packed once in a batch, and before attention where rows
-// of one of them read it packed.
+// A page shared by forks is packed once per batch, and before attention if a row of
+// one of them reads it in packed form.
 func TestPackShared(t *testing.T) {
 	l, err := Resolve(Want{byPage, byPage}, model(2, 2, 2, 32), exact(Settings{Cells: 2048, Seqs: 2, UBatch: 128}, 64, 4))
 	if err != nil {
@@ -316,7 +319,7 @@ func TestPackShared(t *testing.T) {
 		if n, err := c.Fork(1, 0, 320); err != nil || n != 320 {
 			t.Fatal(n, err)
 		}
-		rows := []int{96, 3} // the first reads the last shared page packed, the second does not
+		rows := []int{96, 3} // the first reads the last shared page in packed form, the second does not
 		b.Spans = b.Spans[:0]
 		for _, seq := range order {
 			if err := c.Extend(seq, rows[seq]); err != nil {
@@ -341,7 +344,7 @@ func TestPackShared(t *testing.T) {
 	}
 }
 
-// What the layout says of the exact tier.
+// Checks what the layout says about the exact tier.
 func TestWindowLayout(t *testing.T) {
 	layers := model(2, 4, 2, 64)
 	layers[1].Window = 512
@@ -353,9 +356,9 @@ func TestWindowLayout(t *testing.T) {
 	if v.Exact != nil || v.ExactBytes != 0 {
 		t.Errorf("V in f16 has an exact form: %+v", v)
 	}
-	// Two sequences hold two pages and one before the prompt's end each, and a
-	// chunk leaves up to four behind. Of 64 pages two may serve points, fewer
-	// than the other sequence reserves.
+	// Each of two sequences keeps two pages, plus one before the prompt's end, and
+	// a chunk leaves up to four behind. Of 64 pages, two may serve points, which is
+	// less than the other sequence's reserve.
 	if got, want := k.ExactBytes, int64((2*3+4)*64*k.ExactRow+2*4*k.PinnedRow); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
@@ -396,7 +399,7 @@ func TestWindowLayout(t *testing.T) {
 	}
 }
 
-// Saved exact pages that cannot be are refused, with the reason.
+// Impossible saved exact pages are rejected with the reason.
 func TestLoadRefusesExact(t *testing.T) {
 	_, file := saved(t, "late", 5) // 305 positions: pages 0 to 3 and a part of 4
 	for _, c := range []struct {
@@ -430,7 +433,7 @@ func TestLoadRefusesExact(t *testing.T) {
 	}
 }
 
-// A cut in front of a kept end needs the page that was kept for that end alone.
+// A cut before a kept end needs the page that was kept only for that end.
 func TestCutBeforeKeep(t *testing.T) {
 	w := newTwin(t, "late", 1)
 	w.extend(t, 2, 76)
@@ -445,8 +448,8 @@ func TestCutBeforeKeep(t *testing.T) {
 	w.check(t)
 }
 
-// A conversation that has not calibrated its keys yet shares no pages: each would pack
-// them with what it measures itself.
+// A conversation that has not calibrated its keys yet shares no pages, because each
+// one would pack them with its own calibration.
 func TestForkBeforeCalibration(t *testing.T) {
 	gw3, err := Parse("gw3")
 	if err != nil {

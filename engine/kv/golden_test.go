@@ -11,7 +11,7 @@ import (
 	"godwit/engine/internal/golden"
 )
 
-// manifest is the description of one format's vectors, see the data's README.
+// manifest describes one format's vectors; see the data's README.
 type manifest struct {
 	Format     string
 	BlockElems int   `json:"block_elems"`
@@ -61,11 +61,12 @@ func readFloats(t testing.TB, path string) []float32 {
 	return f
 }
 
-// The formats of the index that are not cache types: weights, and the data of
-// a feature that is not built.
+// Formats in the index that are not cache types: weights, and the data of an
+// unsupported feature.
 var notCacheTypes = []string{"tq3_1s", "tq4_1s"}
 
-// Every vector of every format: bytes, rotated and restored values, scores.
+// Compares every vector of every format: bytes, rotated and restored values,
+// scores.
 func TestGolden(t *testing.T) {
 	var index struct{ Formats, Other []string }
 	if err := json.Unmarshal(golden.Read(t, "kv", "index.json"), &index); err != nil {
@@ -95,9 +96,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// withoutVectors: f32 is the input itself, the rotated stock formats and the
-// re-blocked turbo ones have tests of their own, tq3_0-qjl is known from text,
-// and nobody else has a family of ours.
+// withoutVectors reports whether a format has no golden vectors. f32 is its own
+// input, the rotated stock formats and the re-blocked turbo ones have separate
+// tests, tq3_0-qjl exists only as a description, and the gw family is Godwit's own.
 func withoutVectors(f *Type) bool {
 	return f.Cut != nil || f.Codes.Packing == Cyclic || f.Name == "f32" || f.Name == "tq3_0-qjl" || strings.HasSuffix(f.Name, "-rot") || strings.HasSuffix(f.Name, "-b32")
 }
@@ -134,8 +135,8 @@ func checkCase(t *testing.T, typ *Type, m *manifest, c *goldenCase) {
 			sameBytes(t, m, c, i, row, want)
 		}
 		bad := c.Check[i] == "inf_scale" || c.Check[i] == "nan_scale"
-		// A NaN among the values makes iq4_nl's fit NaN; its reference stores 0
-		// there by itself, which the data calls exact.
+		// A NaN among the values makes iq4_nl's fit NaN. Its reference happens to
+		// store 0 there, which the data calls exact.
 		bad = bad || m.Format == "iq4_nl" && c.Tags[i] == "nan"
 		if bad != (saturated > 0) {
 			t.Errorf("row %d (%s, %s): %d blocks counted", i, c.Tags[i], c.Check[i], saturated)
@@ -148,9 +149,9 @@ func checkCase(t *testing.T, typ *Type, m *manifest, c *goldenCase) {
 	checkScores(t, form, c, packed)
 }
 
-// sameBytes compares one packed row. Exceptions, each from the specification:
-// an infinite scale is stored as the largest finite f16, a NaN scale as 0.
-// For f16 the same holds for every value.
+// sameBytes compares a packed row. The exceptions come from the specification: an
+// infinite scale is stored as the largest finite f16, and a NaN scale as 0. For f16
+// this applies to every value.
 func sameBytes(t *testing.T, m *manifest, c *goldenCase, i int, got, want []byte) {
 	t.Helper()
 	want = slices.Clone(want)
@@ -180,9 +181,9 @@ func saturateF16(b []byte) {
 	binary.LittleEndian.PutUint16(b, h)
 }
 
-// samePolar compares a row with a polar copy: the bytes before it and its
-// scale exactly, its codes by pair. It returns the pairs that differ; rows far
-// below the scale floor ("polar_near") do not count.
+// samePolar compares a row with a polar copy. The bytes before the copy and its
+// scale must be equal, and its codes are compared by pair. It returns the number of
+// different pairs, without rows far below the scale floor ("polar_near").
 func samePolar(t *testing.T, form *Type, c *goldenCase, i int, got, want []byte) (moved int) {
 	t.Helper()
 	want = slices.Clone(want)
@@ -210,7 +211,7 @@ func samePolar(t *testing.T, form *Type, c *goldenCase, i int, got, want []byte)
 	return moved
 }
 
-// checkDecoded compares rotated and restored values, bit for bit.
+// checkDecoded compares rotated and restored values bit for bit.
 func checkDecoded(t *testing.T, form *Type, c *goldenCase, packed []byte) {
 	for _, f := range []struct {
 		data   *goldenFile
@@ -240,8 +241,8 @@ func checkDecoded(t *testing.T, form *Type, c *goldenCase, packed []byte) {
 	}
 }
 
-// checkScores compares q·K as attention computes it, within 2e-6·|q|·|k|, the
-// bound that the data gives. Rows with an infinite or NaN scale have no score.
+// checkScores compares q·K as attention computes it, within 2e-6·|q|·|k|, the bound
+// in the data. Rows with an infinite or NaN scale have no score.
 func checkScores(t *testing.T, form *Type, c *goldenCase, packed []byte) {
 	if c.Scores == nil {
 		return
@@ -276,7 +277,7 @@ func length(x []float32) float64 {
 	return math.Sqrt(s)
 }
 
-// The rotation alone, forward and back.
+// Compares the rotation alone, forward and inverse.
 func TestGoldenRotation(t *testing.T) {
 	input := readFloats(t, "turbo_rotation/input.f32")
 	forward := readFloats(t, "turbo_rotation/forward.f32")

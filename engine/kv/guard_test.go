@@ -14,16 +14,16 @@ import (
 	"godwit/engine/dtype"
 )
 
-// Sources that may name no cache type: adding one touches one file. Shaders
-// are among them.
+// Extensions of sources that must not contain the name of a cache type, so that
+// adding one touches one file. Shaders are included.
 var guarded = []string{".go", ".ts", ".js", ".svelte", ".metal", ".cu", ".cl", ".comp", ".h", ".hpp", ".c", ".cpp", ".cc"}
 
-// Folders that hold no sources of ours, or generated ones.
+// Folders without hand-written sources.
 var unguarded = []string{"node_modules", "testdata", "dist", "wailsjs", ".git", "vendor"}
 
-// cacheOnly matches the names of cache types that are not weight types too: as
-// a word in any case, a dash or an underscore standing for the other, and
-// inside a camelCase word.
+// cacheOnly matches names of cache types that are not also weight types: as a word
+// in any case, with dashes and underscores treated alike, and inside a camelCase
+// word.
 func cacheOnly() *regexp.Regexp {
 	var words, camel []string
 	for _, t := range registry {
@@ -32,7 +32,7 @@ func cacheOnly() *regexp.Regexp {
 				continue
 			}
 			words = append(words, strings.NewReplacer("-", "[-_]?", "_", "[-_]?").Replace(name))
-			if !strings.ContainsAny(name, "-_") && name != "tq3" { // weights are TQ3 too
+			if !strings.ContainsAny(name, "-_") && name != "tq3" { // TQ3 is also a weight type
 				camel = append(camel, strings.ToUpper(name), strings.ToUpper(name[:1])+name[1:])
 			}
 		}
@@ -42,11 +42,11 @@ func cacheOnly() *regexp.Regexp {
 		`|[a-z](` + strings.Join(camel, "|") + `)(?:$|[^a-z0-9])`)
 }
 
-// weightNames are those that begin like a cache type.
+// weightNames are weight types that begin like a cache type.
 var weightNames = regexp.MustCompile(`(?i)tq[34]_1s`)
 
-// Names that are only cache types occur in no source outside this package;
-// tests, documents and command examples ("godwit ...") are exempt.
+// Names that are only cache types do not occur in any source outside this package.
+// Tests, documents and command examples ("godwit ...") are exempt.
 func TestGuard(t *testing.T) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
@@ -89,7 +89,7 @@ func isTest(name string) bool {
 	return false
 }
 
-// namesIn returns the guarded names of a source by line.
+// namesIn returns the guarded names in a source by line.
 func namesIn(ext string, src []byte, names *regexp.Regexp) map[int]string {
 	found := map[int]string{}
 	add := func(line int, text string) {
@@ -124,7 +124,7 @@ func namesIn(ext string, src []byte, names *regexp.Regexp) map[int]string {
 	}
 }
 
-// The guard sees what it should and spares what it should.
+// The guard finds what it should and accepts what it should.
 func TestGuardSees(t *testing.T) {
 	names := cacheOnly()
 	for _, c := range []struct {
@@ -157,8 +157,8 @@ func TestGuardSees(t *testing.T) {
 	}
 }
 
-// No rule of a policy knows a type by its name: what a type needs is in its literal.
-// A policy may say which types it gives to layers, as the presets do.
+// No policy rule names a type. Everything that rules need is in the type's literal.
+// A policy may name the types that it assigns to layers, as the presets do.
 func TestRulesAreData(t *testing.T) {
 	var names []string
 	for _, typ := range registry {

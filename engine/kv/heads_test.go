@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// The table of spec kv-formats.md section 8 with its notes, and the map of
-// section 6: wanted type, head size, what K and V become, and padded size.
+// Checks the table in spec kv-formats.md section 8 with its notes, and the map in
+// section 6: requested type, head size, the resulting types of K and V, and the
+// padded size.
 func TestHeadSizes(t *testing.T) {
 	type row struct {
 		name   string
@@ -89,7 +90,8 @@ func TestHeadSizes(t *testing.T) {
 	}
 }
 
-// checkSide: a change of type has a reason, and segments cover the head.
+// checkSide checks that a change of type has a reason and that segments cover the
+// head.
 func checkSide(t *testing.T, s *SideLayout) {
 	t.Helper()
 	if (s.Active == s.Wanted && s.Padded == s.HeadDim) != (s.Reason == "") && s.Active.Name != s.Wanted.Name {
@@ -98,7 +100,8 @@ func checkSide(t *testing.T, s *SideLayout) {
 	checkSegments(t, s)
 }
 
-// checkSegments: segments cover the head, the rotated domain and the bytes.
+// checkSegments checks that segments cover the head, the rotated domain and the
+// bytes.
 func checkSegments(t *testing.T, s *SideLayout) {
 	t.Helper()
 	dim, lane, at := 0, 0, 0
@@ -123,7 +126,7 @@ func TestStrict(t *testing.T) {
 	}{
 		{"f16", "q8_0", 64, ""},
 		{"turbo3", "turbo3", 64, ""}, // padded, not changed
-		{"tbq3", "tbq3", 128, ""},    // what the shorthand means
+		{"tbq3", "tbq3", 128, ""},    // the shorthand's meaning
 		{"amx3", "amx3", 128, ""},
 		{"q8_0", "f16", 80, "K q8_0 -> f16"},
 		{"f16", "tbqp3", 128, "V tbqp3 -> tbq3_1"},
@@ -139,8 +142,8 @@ func TestStrict(t *testing.T) {
 			t.Errorf("%s/%s at %d: %v, want %s", c.k, c.v, c.dim, err, c.err)
 		}
 	}
-	// The boundary policy is a change where it starts by itself, and the
-	// person's choice where it was asked for.
+	// The boundary policy counts as a change if it starts automatically, and as the
+	// user's choice if it was requested.
 	seven := 7
 	w := want(t, "f16", "turbo2")
 	if _, err := Resolve(w, model(8, 2, 2, 128), Settings{Cells: 64, Strict: true}); !errors.Is(err, ErrStrict) {
@@ -225,8 +228,8 @@ func TestCascade(t *testing.T) {
 	}
 }
 
-// No combination of types and shapes is a dead load, and every layout counts
-// its own bytes.
+// Every combination of types and shapes can be loaded, and every layout counts its
+// own bytes.
 func TestResolveAlways(t *testing.T) {
 	var all []*Type
 	for _, f := range registry {
@@ -283,7 +286,8 @@ func TestHostileLayers(t *testing.T) {
 	}
 }
 
-// A layer that reads another's cache takes its layout and no bytes.
+// A layer that reads another layer's cache uses that layer's layout and takes no
+// bytes.
 func TestShare(t *testing.T) {
 	layers := model(4, 4, 2, 64)
 	layers[0].Window = 100
@@ -322,7 +326,7 @@ func TestLargestContext(t *testing.T) {
 	}
 }
 
-// turbo3 takes 1/5.12 of f16 where heads are multiples of 128.
+// turbo3 takes 1/5.12 of f16 if head sizes are multiples of 128.
 func TestRatio(t *testing.T) {
 	for _, dim := range []int{128, 256} {
 		l := resolve(t, want(t, "turbo3", "turbo3"), model(12, 4, 2, dim), Settings{Cells: 4096})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// statsOf counts one key whose channels have these magnitudes.
+// statsOf returns statistics of one key with the given channel magnitudes.
 func statsOf(k ...float32) *ChannelStats {
 	s := NewChannelStats(len(k), Rotary{})
 	s.AddKey(0, k)
@@ -43,7 +43,7 @@ func TestEqualisingFactors(t *testing.T) {
 	}
 }
 
-// Tables go to rotated keys alone, and the plan says so before they are there.
+// Only rotated keys have tables, and the plan says so before the tables exist.
 func TestEqualisedLayout(t *testing.T) {
 	layers := model(2, 4, 2, 64)
 	q := InnerQ{256, 0.5}

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// memory is a backend's cells and states in plain slices.
+// memory holds a backend's cells and states in plain slices.
 type memory struct {
 	layout *Layout
 	rows   [][2][4][]byte // [layer][side][tier] of all cells
@@ -116,9 +116,9 @@ func (m *memory) WriteState(layer int, slot int32, src []byte) error {
 	return err
 }
 
-// mark writes a value into all rows of a position, different by layer and side:
-// the exact row where the table of the batch has one, the packed row unless a
-// type that is packed by page has an exact one.
+// mark writes a value into all rows of a position, different by layer and side. It
+// writes the exact row if the batch's table has one. It writes the packed row
+// unless a type packed by page has an exact row.
 func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
 	seq := b.Spans[span].Seq
 	for i := range m.layout.Layers {
@@ -151,7 +151,7 @@ func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
 	return nil
 }
 
-// pack packs what a batch says, as a backend would: from the exact rows, whose
+// pack packs what a batch requests, like a backend: from the exact rows, whose
 // first four bytes are their value.
 func (m *memory) pack(b *llm.Batch) error {
 	for g, list := range b.Packs {
@@ -185,7 +185,7 @@ func (m *memory) pack(b *llm.Batch) error {
 	return nil
 }
 
-// fill writes a pattern that depends on all arguments; in exact rows the value
+// fill writes a pattern that depends on all arguments. In exact rows, the value
 // itself comes first.
 func fill(row []byte, v uint32, layer int, s Side, p Tier) {
 	if p == Exact {
@@ -199,7 +199,7 @@ func fill(row []byte, v uint32, layer int, s Side, p Tier) {
 	}
 }
 
-// stateOf is the recurrent state after the given values.
+// stateOf returns the recurrent state after the given values.
 func stateOf(values []uint32, size int) []byte {
 	x := uint32(17)
 	for _, v := range values {

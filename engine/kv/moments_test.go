@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// roped is keys and queries that lie at position 0 as one random variable
-// says, wherever they are read.
+// roped generates keys and queries that have the same distribution at position 0,
+// wherever they are read.
 type roped struct {
 	r   Rotary
 	rng *rand.Rand
@@ -16,8 +16,8 @@ type roped struct {
 
 func newRoped(r Rotary) *roped { return &roped{r, rand.New(rand.NewPCG(7, 8))} }
 
-// row is a key (shift 3) or query (shift 0) at pos. Its pairs have means, sizes and
-// products of their own; what no part turns has them too.
+// row is a key (shift 3) or query (shift 0) at pos. Its pairs have different means,
+// sizes and products, and so have the columns without RoPE.
 func (t *roped) row(dim, pos int, shift float64) []float32 {
 	x := make([]float32, dim)
 	common := t.rng.NormFloat64()
@@ -36,7 +36,7 @@ func (t *roped) row(dim, pos int, shift float64) []float32 {
 	return x
 }
 
-// freqs are those of a rotary embedding of n pairs.
+// freqs are the frequencies of a RoPE of n pairs.
 func freqs(n int, base, factor float64) []float32 {
 	f := make([]float32, n)
 	for j := range f {
@@ -45,7 +45,7 @@ func freqs(n int, base, factor float64) []float32 {
 	return f
 }
 
-// rotaries are heads of 32 values that are turned as models turn them.
+// rotaries are RoPEs of heads of 32 values as models use them.
 var rotaries = map[string]Rotary{
 	"halves":   {Parts: []RotaryPart{{Freqs: freqs(16, 10000, 1)}}},
 	"adjacent": {Parts: []RotaryPart{{Freqs: freqs(16, 10000, 1), Adjacent: true}}},
@@ -55,7 +55,7 @@ var rotaries = map[string]Rotary{
 	"none":     {},
 }
 
-// lengths are the conversations that count alike.
+// lengths are the conversation lengths, which have equal weight.
 func lengths(span int) (list []int) {
 	for range spanHalves {
 		list = append(list, span)
@@ -64,8 +64,8 @@ func lengths(span int) (list []int) {
 	return list
 }
 
-// What a short text tells, spread over many positions, is what texts of these
-// lengths would have told.
+// The statistics of a short text, spread over many positions, equal the statistics
+// of texts of these lengths.
 func TestMomentsSpread(t *testing.T) {
 	const dim, span = 32, 6400
 	for name, r := range rotaries {
@@ -83,8 +83,8 @@ func TestMomentsSpread(t *testing.T) {
 		}
 		m, all := short.Moments(), long.Moments()
 		got, want := m.Channels(r, span), all.Channels(Rotary{}, 0)
-		// Four standard errors of a mean of 40,000 rows no larger than 5, and
-		// what the sums over positions differ from integrals.
+		// Four standard errors of a mean of 40,000 rows that are at most 5, plus
+		// the difference between the sums over positions and integrals.
 		const near = 4*5.0/200 + 0.02
 		for i := range dim {
 			if math.Abs(float64(got.Mean[i]-want.Mean[i])) > near || math.Abs(math.Log(float64(got.Gain[i]/want.Gain[i]))) > 0.03 {
@@ -94,7 +94,7 @@ func TestMomentsSpread(t *testing.T) {
 	}
 }
 
-// A conversation spreads what it measures on itself in the same way.
+// A conversation's own calibration is spread over positions in the same way.
 func TestSelfCalibrationSpread(t *testing.T) {
 	const dim, span = 32, 6400
 	for name, r := range rotaries {
@@ -119,8 +119,7 @@ func TestSelfCalibrationSpread(t *testing.T) {
 	}
 }
 
-// Keys whose values are as large as can be give moments that can be kept, and
-// channels that are finite.
+// The largest possible keys give moments that can be saved, and finite channels.
 func TestMomentsHostile(t *testing.T) {
 	const dim = 32
 	for name, r := range rotaries {
@@ -140,8 +139,7 @@ func TestMomentsHostile(t *testing.T) {
 	}
 }
 
-// A layout's channels are those for the span it is asked for, as the layer's
-// keys are turned.
+// The channels of a layout are those for the requested span and the layer's RoPE.
 func TestResolveSpan(t *testing.T) {
 	layers := model(2, 8, 2, 64)
 	layers[1].Rotary = Rotary{Parts: []RotaryPart{{Freqs: freqs(32, 10000, 1)}}}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The JSON shape that scripts read; keys are only ever added.
+// Checks the JSON shape that scripts read. Keys are only ever added.
 func TestPlanJSON(t *testing.T) {
 	layers := model(3, 14, 2, 64)
 	layers[1].Cached, layers[1].StateBytes = false, 100

@@ -40,7 +40,7 @@ func resolve(t testing.TB, w Want, layers []LayerInfo, s Settings) Layout {
 	return l
 }
 
-// expectedPolicy is the table of the specification, written from its words.
+// expectedPolicy is the specification's table, written from its text.
 func expectedPolicy(mode, il, n int, k, v string) (string, string) {
 	turbo := func(s string) bool { return strings.HasPrefix(s, "turbo") }
 	if n < 8 {
@@ -101,8 +101,8 @@ func TestLayerPolicies(t *testing.T) {
 	}
 }
 
-// Hybrid models: the boundary counts caches, or layers by the switch; layers
-// that share a cache do not count.
+// Hybrid models: the boundary counts caches or layers, depending on the setting.
+// Layers that share a cache do not count.
 func TestBoundaryCounts(t *testing.T) {
 	layers := model(36, 8, 8, 128)
 	for i := range layers {
@@ -168,7 +168,7 @@ func TestRaiseK(t *testing.T) {
 			t.Errorf("%s/%s %d:%d strict: %v", c.k, c.v, c.heads, c.kv, err)
 		}
 	}
-	// The largest ratio over the layers that own a cache decides.
+	// The largest ratio among the layers that own a cache decides.
 	layers := model(3, 8, 8, 128)
 	layers[2].Heads, layers[2].KVHeads = 14, 2
 	if l := resolve(t, want(t, "turbo3", "turbo3"), layers, Settings{Cells: 64}); l.Layers[0].K.Active != Q8_0 {
@@ -180,7 +180,7 @@ func TestRaiseK(t *testing.T) {
 	}
 }
 
-// After K was raised, modes 1 and 2 no longer apply, as in the fork.
+// After K was raised, modes 1 and 2 have no effect, as in the fork.
 func TestRaisedKStopsModes1And2(t *testing.T) {
 	for _, mode := range []int{1, 2} {
 		l := resolve(t, want(t, "turbo3", "turbo3"), model(12, 14, 2, 128), Settings{Cells: 64, Policy: &mode})
@@ -218,8 +218,8 @@ func TestWindowBypass(t *testing.T) {
 	}
 }
 
-// Attention temperature: the factors of the specification, at lengths rounded
-// up to 256, for the forms that have one, and only while it is switched on.
+// Attention temperature: the specification's factors, at lengths rounded up to 256,
+// for the forms that have one, and only if it is on.
 func TestTemper(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -11,7 +11,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// pieces are the pages and points of a text, as a store would have them.
+// pieces are the pages and points of a text, as in a store.
 type pieces struct {
 	values []uint32
 	pages  []map[int][]byte // keyed by page, by group
@@ -22,8 +22,8 @@ func (p *pieces) Pages() int               { return len(p.pages) }
 func (p *pieces) Has(page, group int) bool { return p.pages[page][group] != nil }
 func (p *pieces) Points() []int            { return slices.Sorted(maps.Keys(p.points)) }
 
-// take adds what a sequence has. Of another text nothing is left behind where
-// the two part.
+// take adds the pieces of a sequence. If the text differs from the stored one, the
+// stored pieces after that point are dropped.
 func (p *pieces) take(t rapid.TB, w *twin, seq int) {
 	values := w.values[seq]
 	same := 0
@@ -59,7 +59,7 @@ func (p *pieces) take(t rapid.TB, w *twin, seq int) {
 	}
 }
 
-// adopt makes a sequence of the pieces.
+// adopt builds a sequence from the pieces.
 func (p *pieces) adopt(t rapid.TB, w *twin, seq, most int) int {
 	pos := w.c.Longest(p, most)
 	if pos == 0 {
@@ -80,8 +80,8 @@ func (p *pieces) adopt(t rapid.TB, w *twin, seq, most int) int {
 	return pos
 }
 
-// A sequence is taken over by another cache at its end, and at its last page
-// border in models that continue anywhere.
+// Another cache can adopt a sequence at its end, and at its last page border in
+// models that continue anywhere.
 func TestAdopt(t *testing.T) {
 	for shape := range shapes {
 		a, b := newTwin(t, shape, 1), newTwin(t, shape, 2)
@@ -117,7 +117,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// Pieces of another size leave the sequence empty.
+// Pieces of a wrong size leave the sequence empty.
 func TestAdoptRefuses(t *testing.T) {
 	for shape := range shapes {
 		w := newTwin(t, shape, 1)
@@ -159,5 +159,5 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// nil2 is a point that may be cut by one byte.
+// nil2 is a point that may be one byte short.
 func nil2(point []byte) []byte { return append([]byte{0}, point...) }

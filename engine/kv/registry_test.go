@@ -53,7 +53,7 @@ func TestParseForm(t *testing.T) {
 	}
 }
 
-// A form that cannot hold a head says what it holds.
+// If a form does not support a head size, the error lists the supported ones.
 func TestHold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -91,8 +91,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// The literals are whole: every field of a block lies inside it and no two
-// overlap, groups and notes are there, and tables have the size of the codes.
+// The literals are complete: every field of a block is inside it and no two
+// overlap, groups and notes are set, and tables have the size of the codes.
 func TestLiterals(t *testing.T) {
 	for _, typ := range Types() {
 		if typ.Note == "" || !slices.Contains([]string{Safe, Balanced, Small, Experimental}, typ.Group) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a conversation measures is what a calibration on the same rows would
-// say, does not depend on what came before it, and survives a row.
+// A conversation's calibration equals a calibration on the same rows, does not
+// depend on what came before it, and can be saved as a row.
 func TestSelfCalibration(t *testing.T) {
 	const dim, group = 32, 3
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -38,7 +38,7 @@ func TestSelfCalibration(t *testing.T) {
 			t.Fatalf("position %d: a calibration %v", pos, got)
 		}
 		o.Add(pos, k, q)
-		if pos == 70 { // saved, and read into a place that was used
+		if pos == 70 { // saved, and loaded into a used place
 			again.Add(0, k, q)
 			again.Add(9, k, q)
 			row := make([]byte, selfRow(dim))
@@ -66,8 +66,7 @@ func TestSelfCalibration(t *testing.T) {
 	}
 }
 
-// Rows that nobody can have measured are refused, and what is odd in the keys
-// gives channels that are finite.
+// Impossible rows are rejected, and unusual keys give finite channels.
 func TestSelfCalibrationHostile(t *testing.T) {
 	const dim = 32
 	o := NewSelfCalibration(dim, Rotary{Parts: []RotaryPart{{Freqs: []float32{1, 0.1, 0}}}}, 1000)

@@ -12,7 +12,7 @@ import (
 	"testing/iotest"
 )
 
-// saved is a sequence of a shape as a file.
+// saved returns a sequence of a shape as a file.
 func saved(t testing.TB, shape string, steps int) (*twin, []byte) {
 	w := newTwin(t, shape, 1)
 	for range steps {
@@ -25,7 +25,7 @@ func saved(t testing.TB, shape string, steps int) (*twin, []byte) {
 	return w, file.Bytes()
 }
 
-// reheader replaces the header of a file by a changed one.
+// reheader replaces the header of a file.
 func reheader(t testing.TB, file []byte, change func(h *sessionHeader)) []byte {
 	n := binary.LittleEndian.Uint32(file[12:])
 	h := new(sessionHeader)
@@ -43,8 +43,8 @@ func reheader(t testing.TB, file []byte, change func(h *sessionHeader)) []byte {
 	return append(out, file[16+n:]...)
 }
 
-// Every mismatch and every kind of damage is refused with its reason, and
-// leaves the sequence empty and the books whole.
+// Every mismatch and every kind of damage is rejected with its reason. The sequence
+// is then empty and the bookkeeping intact.
 func TestLoadRefuses(t *testing.T) {
 	_, file := saved(t, "windows", 5)
 	head := func(change func(h *sessionHeader)) func([]byte) []byte {
@@ -114,8 +114,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Checkpoints come along: a loaded sequence rewinds to where the saved one did,
-// as far as there is room for them.
+// Checkpoints are saved too: a loaded sequence can rewind like the saved one, as
+// far as there is room.
 func TestLoadCheckpoints(t *testing.T) {
 	w := newTwin(t, "hybrid", 1)
 	for range 4 {
@@ -129,7 +129,8 @@ func TestLoadCheckpoints(t *testing.T) {
 	if err := w.c.Save(&file, 0, w.m); err != nil {
 		t.Fatal(err)
 	}
-	// Five slots: the end of the loaded sequence has one, others may hold some.
+	// Of five slots, the end of the loaded sequence uses one, and others may be
+	// taken.
 	for _, c := range []struct{ taken, pos, want int }{
 		{0, 206, 200}, {0, 199, 150}, {0, 60, 50}, {3, 206, 200}, {3, 199, 150}, {3, 60, 50}, {0, 30, 0},
 	} {
@@ -159,7 +160,7 @@ func TestLoadCheckpoints(t *testing.T) {
 	}
 }
 
-// A length beyond the cache is ErrFull, whatever it is.
+// A length beyond the cache always gives ErrFull.
 func TestLoadFull(t *testing.T) {
 	_, file := saved(t, "full", 3)
 	for _, n := range []int{641, 1 << 30, 1<<63 - 1} {
@@ -173,7 +174,7 @@ func TestLoadFull(t *testing.T) {
 	}
 }
 
-// Faults of the reader, the writer and the memory come out as they are.
+// Errors of the reader, the writer and the memory are returned unchanged.
 func TestSessionFaults(t *testing.T) {
 	w, file := saved(t, "hybrid", 3)
 	broken := errors.New("broken")
@@ -205,7 +206,7 @@ type wrongRows struct{ *memory }
 
 func (r wrongRows) RowBytes(layer int, s Side, p Tier) int { return r.memory.RowBytes(layer, s, p) + 1 }
 
-// The identity of a form changes with everything that decides what its bytes mean.
+// The identity of a form depends on everything that determines what its bytes mean.
 func TestIdentity(t *testing.T) {
 	seen := map[string]string{}
 	add := func(name string, f *Type) {
@@ -217,7 +218,7 @@ func TestIdentity(t *testing.T) {
 	}
 	for _, f := range Forms() {
 		if f.Name == "amxv3" || len(f.Variants) > 0 && f.Variants[0].Dim == 0 {
-			continue // amxv3 is tbq3_1 byte for byte; a -rot name stands for its variants
+			continue // amxv3 equals tbq3_1 byte for byte, and a -rot name stands for its variants
 		}
 		add(f.Name, f)
 		for _, v := range f.Variants {
@@ -233,8 +234,8 @@ func TestIdentity(t *testing.T) {
 	add("turbo3 with another sign", &changed)
 }
 
-// FuzzLoad: whatever the bytes, Load returns an error or a whole sequence, and
-// the books stay whole.
+// FuzzLoad checks that Load returns an error or a complete sequence for any bytes,
+// and that the bookkeeping stays intact.
 func FuzzLoad(f *testing.F) {
 	for _, shape := range []string{"windows", "hybrid", "late"} {
 		_, file := saved(f, shape, 3)

@@ -15,7 +15,7 @@ func bit(s []byte, i int) int {
 }
 
 // A window is the eight bits from bit Bits·i of a cyclic string, and putting
-// windows back gives the string.
+// windows back restores the string.
 func TestWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for _, width := range []int{2, 3, 4} {
@@ -44,7 +44,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// blocks are the simple forms of the family.
+// gwBlocks returns the simple forms of the gw family.
 func gwBlocks() (list []encoding) {
 	for _, t := range []*Type{GW2, GW3, GW4} {
 		for _, b := range t.Cut.blocks {
@@ -54,9 +54,9 @@ func gwBlocks() (list []encoding) {
 	return list
 }
 
-// On Gaussian rows the mean square error lies between what no code can do, a
-// quarter for each bit, and what the best code book of single values does
-// (Max 1960, table 1); and the scale leaves the projection as it was.
+// On Gaussian rows, the mean square error is between the theoretical limit, a
+// quarter per bit, and that of the best codebook of single values (Max 1960, table
+// 1). The scale preserves the projection.
 func TestTrellisDistortion(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	scalar := map[int]float64{2: 0.1175, 3: 0.03454, 4: 0.009497}
@@ -98,8 +98,8 @@ func BenchmarkTrellis(b *testing.B) {
 	}
 }
 
-// Heads are cut into the largest blocks that fit, and a rest under 32 is
-// padded; the bytes are those of the spec.
+// Heads are divided into the largest blocks that fit, and a rest under 32 is
+// padded. The bytes are those of the spec.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		dim    int
@@ -138,8 +138,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Calibrated channels come back as they were, within the format's error in
-// each channel's own size, and a query scores them without the mean.
+// Calibrated channels are restored, within the format's error relative to each
+// channel's size. A query scores them without the mean.
 func TestChannels(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 26))
 	for _, dim := range []int{64, 96, 128} {
@@ -183,8 +183,8 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// The encoder takes the cheapest cyclic path: on short blocks no other string
-// that differs in a few bits is nearer.
+// The encoder finds the cheapest cyclic path: on short blocks, no other string that
+// differs in a few bits is closer.
 func TestTrellisIsNearest(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	for _, typ := range []*Type{GW2, GW3, GW4} {
@@ -227,7 +227,7 @@ func TestTrellisIsNearest(t *testing.T) {
 				}
 			}
 		}
-		if worse*1000 > tried { // the seam is settled by its neighbourhood alone
+		if worse*1000 > tried { // the seam is decided only by the values near it
 			t.Errorf("%s: %d of %d changes of two bits were nearer", typ.Name, worse, tried)
 		}
 	}
