@@ -28,8 +28,8 @@ func TestBenchTests(t *testing.T) {
 	}
 }
 
-// A step of 1 ms that takes 3 ms behind 1,000 tokens more costs 2 µs a token,
-// shared by the KV heads.
+// A step of 1 ms that takes 3 ms after 1,000 more tokens costs 2 µs per token,
+// divided by the KV heads.
 func TestSlopes(t *testing.T) {
 	rows := []benchRow{
 		{Gen: 8, Depth: 1500, Sequences: 1, Average: 1000. / 3},

@@ -14,9 +14,9 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// Where a calibration cannot be kept nothing is measured: a run that would be
-// cancelled as soon as it measures says what is wrong with the folder. Where it
-// can be, nothing is left of the trial.
+// If a calibration cannot be saved, nothing is measured: a run that would be
+// cancelled at its first measurement reports the folder's problem. Otherwise the
+// write test leaves no file behind.
 func TestCalibrateUnwritable(t *testing.T) {
 	model := testmodel.Small(t, "llama-hd64")
 	m, err := engine.OpenModel(model)
@@ -32,7 +32,7 @@ func TestCalibrateUnwritable(t *testing.T) {
 		prepare func(dir string) error
 		code    int
 		want    string
-		left    int // files in the folder
+		left    int // number of files in the folder
 	}{
 		{"all is well", func(string) error { return nil }, 130, "interrupted", 0},
 		{"the folder is a file", func(dir string) error {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// fakeCheck stands for a check that does not go well: it prints a verdict among
-// other things, on request, and exits with the requested code.
+// fakeCheck simulates a check that goes wrong. It prints a verdict among other
+// lines, if requested, and exits with the requested code.
 func fakeCheck() {
 	for _, arg := range os.Args[1:] {
 		switch arg {
@@ -30,8 +30,8 @@ func fakeCheck() {
 	}
 }
 
-// A check is its last line that is a verdict, if it ends well; one that hangs is
-// killed.
+// The result of a check is its last line that is a verdict, if the check ends
+// normally. A check that hangs is killed.
 func TestVerdictOf(t *testing.T) {
 	for _, test := range []struct {
 		args string
@@ -68,7 +68,8 @@ func TestVerdictOf(t *testing.T) {
 	}
 }
 
-// A check apart says what it found, good or bad, and needs no folder to write to.
+// A check in a separate process reports its result, good or bad, and needs no
+// writable folder.
 func TestCheckApart(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	if err := os.MkdirAll(home, 0o755); err != nil {

@@ -8,8 +8,8 @@ import (
 	"godwit/app/config"
 )
 
-// What has no effect is said when a command is run, but not whenever the page asks
-// what settings would come to.
+// Settings without effect are reported when a command runs, but not each time the
+// page previews settings.
 func TestOptionsQuietly(t *testing.T) {
 	var log bytes.Buffer
 	r := &run{ctx: t.Context(), log: slog.New(slog.NewTextHandler(&log, nil))}

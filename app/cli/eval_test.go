@@ -14,7 +14,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// call runs a command line with a data folder of its own.
+// call runs a command line with its own data folder.
 func call(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -27,7 +27,7 @@ func call(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, o.String(), e.String()
 }
 
-// keys checks that a JSON object has keys.
+// keys checks that a JSON object has the given keys.
 func keys(t *testing.T, what, text string, want ...string) map[string]any {
 	t.Helper()
 	var got map[string]any
@@ -42,7 +42,7 @@ func keys(t *testing.T, what, text string, want ...string) map[string]any {
 	return got
 }
 
-// TestEvalText runs the measurements over a text through the command line.
+// TestEvalText runs the text measurements through the command line.
 func TestEvalText(t *testing.T) {
 	t.Setenv("GODWIT_HOME", t.TempDir())
 	model := testmodel.Small(t, "llama-hd64")
@@ -116,7 +116,8 @@ func TestEvalText(t *testing.T) {
 	}
 }
 
-// TestEvalLab runs the tasks that generate, and the whole lab, on a tiny model.
+// TestEvalLab runs the tasks that generate text, and the whole lab, on a tiny
+// model.
 func TestEvalLab(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("GODWIT_HOME", home)

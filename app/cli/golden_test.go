@@ -30,7 +30,7 @@ func godwit(t *testing.T, in []byte, args ...string) (out []byte, stderr string,
 	return o.Bytes(), e.String(), code
 }
 
-// must is godwit for commands that work.
+// must runs a command line that must succeed.
 func must(t *testing.T, in []byte, args ...string) []byte {
 	t.Helper()
 	out, stderr, code := godwit(t, in, args...)
@@ -71,7 +71,7 @@ func floats(b []byte) []float32 {
 	return x
 }
 
-// own gives the commands of a test folders of their own.
+// own gives commands the test's own folders.
 func own(t *testing.T) { t.Setenv("GODWIT_HOME", t.TempDir()) }
 
 type kvCase struct {
@@ -89,8 +89,8 @@ type kvCase struct {
 	}
 }
 
-// TestKVGolden packs and restores the golden rows of every form. What kv
-// decode gives back is the form's own head: of a padded one the first values.
+// TestKVGolden packs and unpacks the golden rows of every form. kv decode returns
+// the form's own head, so of a padded head only the first values are compared.
 func TestKVGolden(t *testing.T) {
 	own(t)
 	rows := 0
@@ -107,7 +107,7 @@ func TestKVGolden(t *testing.T) {
 	}
 }
 
-// check returns how many rows it compared.
+// check returns the number of compared rows.
 func (c *kvCase) check(t *testing.T, form string) int {
 	t.Helper()
 	args := []string{"--type", form, "--head-dim", strconv.Itoa(c.HeadDim)}
@@ -122,7 +122,7 @@ func (c *kvCase) check(t *testing.T, form string) int {
 	rows := 0
 	for i, check := range c.Check {
 		at, end := i*c.RowBytes, (i+1)*c.RowBytes
-		if check == "exact" && form != "amx3_1" { // its polar codes may differ, see its README
+		if check == "exact" && form != "amx3_1" { // its polar codes may differ; see the data's README
 			rows++
 			if !bytes.Equal(got[at:end], want[at:end]) {
 				t.Errorf("%s at %d, row %d: packed bytes differ", form, c.HeadDim, i)
@@ -140,8 +140,8 @@ func (c *kvCase) check(t *testing.T, form string) int {
 	return rows
 }
 
-// compare compares the exact rows of got, n values each, with those of want,
-// of which stride lie in the file; the error is a share of a row's largest.
+// compare compares the exact rows of got, n values each, with those of want, which
+// are stride values apart. The error is relative to a row's largest value.
 func (c *kvCase) compare(t *testing.T, what string, n int, got, want []float32, stride int, share float64) {
 	t.Helper()
 	if len(got) != n*len(c.Check) || len(want) != stride*len(c.Check) {
@@ -164,8 +164,8 @@ func (c *kvCase) compare(t *testing.T, what string, n int, got, want []float32, 
 	}
 }
 
-// TestLogitsGolden asks for logits as other programs do: raw, as JSON and one
-// token at a time; and for the tokens that follow.
+// TestLogitsGolden requests logits in the ways of other programs: raw, as JSON and
+// one token at a time, and the following tokens.
 func TestLogitsGolden(t *testing.T) {
 	own(t)
 	names := []string{"llama", "gemma3", "qwen3", "qwen35", "gpt-oss"}
@@ -195,7 +195,7 @@ func TestLogitsGolden(t *testing.T) {
 			near("step", floats(must(t, nil, append(ask, "--step")...)))
 			near("json", slices.Concat(parse[[][]float32](t, must(t, nil, append(ask, "--json")...))...))
 
-			// The largest logit of the last row is the first token generated.
+			// The largest logit of the last row is the first generated token.
 			got := parse[struct{ Tokens []int }](t, must(t, nil, slices.Concat([]string{"generate"}, args, []string{"-n", "1", "--json"})...))
 			row := want[len(want)-m.Row:]
 			if best := slices.Index(row, slices.Max(row)); len(got.Tokens) != 1 || got.Tokens[0] != best {
@@ -208,7 +208,7 @@ func TestLogitsGolden(t *testing.T) {
 	}
 }
 
-// TestTemplateGolden renders the golden templates from a file.
+// TestTemplateGolden renders the golden templates from files.
 func TestTemplateGolden(t *testing.T) {
 	own(t)
 	type group struct {
@@ -245,8 +245,7 @@ func TestTemplateGolden(t *testing.T) {
 	}
 }
 
-// TestTokenizeGolden tokenizes and restores the cases of one vocabulary of
-// each kind.
+// TestTokenizeGolden encodes and decodes the cases of one vocabulary of each kind.
 func TestTokenizeGolden(t *testing.T) {
 	own(t)
 	for _, name := range []string{"baichuan", "bert-bge", "deepseek-coder"} {
@@ -261,7 +260,7 @@ func TestTokenizeGolden(t *testing.T) {
 		}](t, golden(t, "vocab", name+".cases.json")).Cases
 		for i, c := range cases {
 			if i%44 != 0 || c.Error != "" {
-				continue // the tokenizer's own tests take all
+				continue // the tokenizer's own tests cover all
 			}
 			text, err := base64.StdEncoding.DecodeString(c.Text)
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Waiting for a line can be interrupted, and the line is not lost.
+// Waiting for a line can be interrupted without losing the line.
 func TestPlainLines(t *testing.T) {
 	in, typed := io.Pipe()
 	p := &plainLines{err: io.Discard, in: bufio.NewReader(in)}

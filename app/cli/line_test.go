@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// typed is the line after keys, which come n bytes at a time; 0: all at once.
+// typed returns the line after keys that arrive n bytes at a time, or all at once
+// if n is 0.
 func typed(keys string, n int) (l line) {
 	var k keyboard
 	for part := range slices.Chunk([]byte(keys), max(1, min(n, len(keys)))) {
@@ -28,7 +29,7 @@ func typed(keys string, n int) (l line) {
 	return l
 }
 
-// Keys edit a line character by character, wherever reads are cut.
+// Keys edit a line character by character, however the input is split into reads.
 func TestKeys(t *testing.T) {
 	const family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 	long := strings.Repeat("long ", 2000)
@@ -65,8 +66,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Earlier lines come back with what was pasted, what was being written is kept, and
-// neither an empty line nor the same one twice is remembered.
+// Earlier lines return with their pasted text, the line being written is kept, and
+// empty or repeated lines are not remembered.
 func TestEarlierLines(t *testing.T) {
 	l := typed("one\x1b[200~\na\x1b[201~", 0)
 	if got := l.submit(); got != "one\na" {
@@ -89,11 +90,11 @@ func TestEarlierLines(t *testing.T) {
 	}
 }
 
-// console is a terminal as its rows: it waits behind a full one until more comes,
-// and a wide character that has no room goes to the next.
+// console simulates a terminal's rows. After a full row the cursor waits until more
+// text arrives, and a wide character that does not fit moves to the next row.
 type console struct {
 	width, height int
-	rows          [][]string // "": the right half of a wide character, or nothing
+	rows          [][]string // "" is the right half of a wide character, or an empty cell
 	x, y          int
 }
 
@@ -149,8 +150,8 @@ func (c *console) text() []string {
 	return rows
 }
 
-// Whatever is typed, a terminal shows the line, wrapped, with nothing left over of
-// what was there before, and the cursor is where the next character goes.
+// Whatever is typed, the terminal shows the wrapped line without remains of earlier
+// text, and the cursor is where the next character goes.
 func TestView(t *testing.T) {
 	keys := rapid.SampledFrom([]string{
 		"a", "b", " ", "word ", "日", "本語", "e\u0301", "\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "❤\ufe0f", "한글", "שלום",
@@ -198,7 +199,7 @@ func TestView(t *testing.T) {
 	})
 }
 
-// A text is cut by columns, not in a character.
+// A text is truncated by columns, never inside a character.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		columns    int

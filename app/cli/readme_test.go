@@ -58,7 +58,7 @@ func TestReadmeTables(t *testing.T) {
 	}
 }
 
-// markdown renders rows of cells; the first is the head.
+// markdown renders rows of cells. The first row is the header.
 func markdown(rows ...[]string) string {
 	var b strings.Builder
 	for i, row := range rows {
@@ -90,17 +90,17 @@ func archTable(t *testing.T) string {
 	return markdown(rows...)
 }
 
-// runners are the backends that are known to run every architecture. The
-// emulator is for tests, and those for GPUs have run on no device yet.
+// runners are the backends that can run every architecture. The emulator is for
+// tests, and the GPU backends have not run on real devices yet.
 func runners() []string {
 	return slices.DeleteFunc(device.Names(), func(name string) bool {
 		return slices.Contains([]string{"emu", "cuda", "hip", "metal"}, name)
 	})
 }
 
-// archModels reads which models an architecture is for: its function is
-// documented as "openX opens MODELS", and how they differ follows behind a stop, a colon, a
-// semicolon or "which".
+// archModels reads which models an architecture is for. Its function's comment says
+// "openX opens MODELS", followed by a full stop, colon, semicolon or "which" and
+// the differences.
 func archModels(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(repository, "engine", "arch", "*.go"))
@@ -138,7 +138,7 @@ func archModels(t *testing.T) map[string]string {
 	return openers
 }
 
-// registration takes model.Register("arch", model.Arch{Open: opener, …}) apart.
+// registration parses model.Register("arch", model.Arch{Open: opener, …}).
 func registration(n ast.Node) (arch, opener string, ok bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) != 2 {
@@ -163,9 +163,9 @@ func registration(n ast.Node) (arch, opener string, ok bool) {
 	return arch, opener, err == nil && opener != ""
 }
 
-// weightTable lists the types of matrices. "decoded" says that rows are widened
-// to float32 as they are read, the others have kernels of their own. Those of GPUs
-// have run on the emulator alone.
+// weightTable lists the types of matrices. "decoded" means that rows are widened to
+// float32 when they are read. Other types have kernels of their own, and those for
+// GPUs have run only on the emulator.
 func weightTable() string {
 	written := map[string]bool{}
 	for _, name := range requant.Types() {
@@ -174,7 +174,7 @@ func weightTable() string {
 	rows := [][]string{{"weights", "bits a weight", "cpu", "GPU kernels", "`godwit quantize` writes"}}
 	for _, ty := range quant.Types() {
 		if name := ty.String(); strings.HasPrefix(name, "I") && !strings.HasPrefix(name, "IQ") || name == "F64" {
-			continue // integers and doubles are data of other kinds, not matrices
+			continue // integers and doubles are data of other kinds
 		}
 		how := "decoded"
 		if kernel.Quantized(ty) || ty.IsFloat() {
@@ -198,7 +198,7 @@ func weightTable() string {
 
 var link = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 
-// TestLinks checks that the files to which the documents link exist.
+// TestLinks checks that the files linked from the documents exist.
 func TestLinks(t *testing.T) {
 	docs, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestMain makes tests that do not set a home fail, so that none writes into the user's.
+// TestMain makes tests fail that do not set a home folder, so that none writes to
+// the user's.
 func TestMain(m *testing.M) {
 	if _, ok := os.LookupEnv("GODWIT_HOME"); !ok {
 		_ = os.Setenv("GODWIT_HOME", filepath.Join(os.DevNull, "home"))
@@ -28,11 +29,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txt, each with folders of its own. $TINY is a
-// folder of small models and $VOCAB one of vocabularies. Beside testscript's own commands:
+// TestScripts runs testdata/*.txt, each with its own folders. $TINY is a folder of
+// small models and $VOCAB a folder of vocabularies. In addition to testscript's own
+// commands, there are:
 //
-//	exits N COMMAND...   the exit code is N, and nobody panicked
-//	occupied NAME        NAME is a port on which something listens
+//	exits N COMMAND...   the exit code must be N, without a panic
+//	occupied NAME        sets NAME to a port that is in use
 func TestScripts(t *testing.T) {
 	tiny, vocab := testmodel.Smalls(t), filepath.Dir(testmodel.Vocabulary(t, "phi-3"))
 	testscript.Run(t, testscript.Params{

@@ -20,7 +20,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// served is a process of godwit serve.
+// served is a running godwit serve process.
 type served struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -51,7 +51,7 @@ func serveProcess(t *testing.T, args ...string) *served {
 	return s
 }
 
-// end interrupts the process, which then has to end well.
+// end interrupts the process, which must then exit normally.
 func (s *served) end() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -62,7 +62,7 @@ func (s *served) end() {
 	}
 }
 
-// post returns the status and what the answer says.
+// post returns the status and the response body.
 func (s *served) post(path string, body any) (status int, answer map[string]any) {
 	s.t.Helper()
 	data, err := json.Marshal(body)
@@ -84,7 +84,7 @@ func (s *served) post(path string, body any) (status int, answer map[string]any)
 	return resp.StatusCode, answer
 }
 
-// It says where it listens, answers, and ends at the first interrupt.
+// The server prints its address, answers, and ends at the first interrupt.
 func TestServe(t *testing.T) {
 	s := serveProcess(t, testmodel.Small(t, "llama-hd64"))
 	if !strings.HasPrefix(s.url, "http://127.0.0.1:") {
@@ -117,9 +117,9 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A slot of every cache type, of windows and of recurrent states, is saved by
-// one process and restored by another, which continues where the first ended. A
-// damaged file is refused, and the server continues.
+// One process saves a slot for every cache type, for windows and for recurrent
+// states. Another process restores it and continues where the first ended. A
+// damaged file is rejected, and the server continues to run.
 func TestSessionInNewProcess(t *testing.T) {
 	type model struct{ file, k, v string }
 	cases := []model{{"gemma3-hd64", "f16", "f16"}, {"qwen35", "f16", "q8_0"}}
@@ -152,7 +152,7 @@ func TestSessionInNewProcess(t *testing.T) {
 			for _, id := range before["tokens"].([]any) {
 				longer = append(longer, int(id.(float64)))
 			}
-			// The last token was never computed; rows are reused by the page.
+			// The last token was not computed, and rows are reused by whole pages.
 			if _, r := second.post("/completion", with(ask, "prompt", longer)); r["tokens_cached"] != 205.0 && r["tokens_cached"] != 192.0 {
 				t.Errorf("%v of %d tokens were taken from the restored slot", r["tokens_cached"], len(longer))
 			}
@@ -179,7 +179,7 @@ func TestSessionInNewProcess(t *testing.T) {
 	}
 }
 
-// with is a copy of an object with one more field.
+// with returns a copy of an object with one more field.
 func with(o map[string]any, key string, value any) map[string]any {
 	c := maps.Clone(o)
 	c[key] = value

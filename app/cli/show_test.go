@@ -13,8 +13,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// A file that was made to be looked at says nothing to the terminal, whether it
-// is shown, talked to or refused.
+// A hostile file cannot send control characters to the terminal, whether it is
+// shown, used in a chat or rejected.
 func TestHostileNames(t *testing.T) {
 	f, err := gguf.Open(testmodel.Small(t, "llama-hd64"))
 	if err != nil {
@@ -60,8 +60,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestScreen: what comes out of a model's file cannot steer a terminal, and is
-// whole in a pipe.
+// TestScreen checks that text from a model file cannot control a terminal, and is
+// complete in a pipe.
 func TestScreen(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "t.jinja")
 	const said = "a\x1b[31m\u009b2J"
@@ -79,7 +79,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestSpoken: what a model writes cannot steer a terminal; a file gets it as it is.
+// TestSpoken checks that a model's output cannot control a terminal, and is
+// unchanged in a file.
 func TestSpoken(t *testing.T) {
 	said := "a\x1b[31mb\u009bc\r\n\t\u202eش\u200c👩\u200d👧\x00"
 	for screen, want := range map[bool]string{false: said, true: "a�[31mb�c\n\t\u202eش\u200c👩\u200d👧�"} {

@@ -21,10 +21,11 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestSoak: clients of four keys talk to four models on a budget that holds two. No
-// request fails except with 503 and a time to try again, no answer has a word of
-// another conversation, and the process never has more memory than the budget and
-// 64 MiB, mapped files apart. GODWIT_TEST=all runs three minutes with 16 clients.
+// TestSoak runs clients with four keys and four models on a budget that holds two
+// models. No request fails except with 503 and a retry time, no answer contains a
+// word from another conversation, and the process never uses more memory than the
+// budget plus 64 MiB, without mapped files. GODWIT_TEST=all runs three minutes with
+// 16 clients.
 func TestSoak(t *testing.T) {
 	const budget = 640 << 20
 	span, clients := 25*time.Second, 6
@@ -65,7 +66,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakModels are the names of the models, of which two each are one file.
+// soakModels are the names of the models. Each two of them share a file.
 var soakModels = []string{"one", "two", "three", "four"}
 
 // soakServer starts the program and returns its address and process.
@@ -109,7 +110,7 @@ func soakServer(t *testing.T, budget int64) (url string, pid int) {
 	return "", 0
 }
 
-// residentOf is the memory of a process without mapped files.
+// residentOf returns the memory of a process without mapped files.
 func residentOf(t *testing.T, pid int) (n int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -124,16 +125,16 @@ func residentOf(t *testing.T, pid int) (n int64) {
 	return n
 }
 
-// soak is what its clients share.
+// soak is the state that its clients share.
 type soak struct {
 	t                *testing.T
 	url              string
 	end              time.Time
-	words            []string // code words, one a conversation
+	words            []string // code words, one per conversation
 	answers, refused atomic.Int64
 }
 
-// client continues conversations, each with one model and one key.
+// client holds conversations with one model and one key.
 func (s *soak) client(i int) {
 	r := rand.New(rand.NewPCG(24, uint64(i)))
 	for time.Now().Before(s.end) {
@@ -155,7 +156,7 @@ func (s *soak) client(i int) {
 	}
 }
 
-// ask sends a request of conversation k and checks its answer.
+// ask sends a request in conversation k and checks its answer.
 func (s *soak) ask(k int, body []byte) {
 	req, err := http.NewRequest(http.MethodPost, s.url+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {

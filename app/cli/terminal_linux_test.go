@@ -14,8 +14,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// screen is a process of godwit on a terminal of its own, which answers no
-// question, as a plain one does not.
+// screen is a godwit process on a pseudo-terminal. Like a plain terminal, it does
+// not answer queries.
 type screen struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -56,8 +56,8 @@ func onTerminal(t *testing.T, args ...string) *screen {
 	return s
 }
 
-// until reads what the process shows until that has a text, which is taken off;
-// "" is its end. It returns what was before.
+// until reads the output until it contains a text and removes that text. "" waits
+// for the end. It returns the output before the text.
 func (s *screen) until(text string) string {
 	s.t.Helper()
 	for buf := make([]byte, 4096); ; {
@@ -85,26 +85,27 @@ func (s *screen) types(keys string) {
 	}
 }
 
-// ends waits for the end, which has to have an exit code, and returns what was shown.
+// ends waits for the process to exit with the given code and returns its output.
 func (s *screen) ends(code int) string {
 	s.t.Helper()
 	text := s.until("")
-	_ = s.cmd.Wait() // the code tells
+	_ = s.cmd.Wait() // the exit code is checked instead
 	if got := s.cmd.ProcessState.ExitCode(); got != code {
 		s.t.Errorf("exit code %d, want %d: %q", got, code, text)
 	}
 	return text
 }
 
-// A terminal is not asked for its colours, and what is typed is left to it.
+// The program does not query the terminal's colours, and does not consume typed
+// input.
 func TestTerminalIsNotAsked(t *testing.T) {
 	if text := onTerminal(t, "version").ends(0); strings.ContainsRune(text, '\x1b') || !strings.Contains(text, "backend") {
 		t.Errorf("%q", text)
 	}
 }
 
-// A conversation ends by Ctrl-C pressed twice, not by once or by an empty line,
-// and earlier lines come back.
+// A conversation ends when Ctrl-C is pressed twice, but not once or after an empty
+// line. Earlier lines can be recalled.
 func TestChatOnTerminal(t *testing.T) {
 	model := testmodel.Small(t, "gemma3-hd64")
 	s := onTerminal(t, "chat", model, "-n", "2", "--backend", "cpu", "--log-level", "warn")
@@ -127,9 +128,9 @@ func TestChatOnTerminal(t *testing.T) {
 	s.types("not sent\x03")
 	s.until("Ctrl-C again")
 	s.until(prompt)
-	s.types("\x1a") // nobody is there who could let it continue, so it does
+	s.types("\x1a") // no shell could continue the program, so it continues by itself
 	s.until(prompt)
-	s.types("日本\x1b[D\x1b[A") // the line before
+	s.types("日本\x1b[D\x1b[A") // recalls the previous line
 	s.until("/?")
 	s.types("\r")
 	s.until(prompt)
@@ -139,7 +140,7 @@ func TestChatOnTerminal(t *testing.T) {
 	s.ends(0)
 }
 
-// What is said of an answer begins a line below it.
+// A remark about an answer begins on the line below it.
 func TestRemarkOnTerminal(t *testing.T) {
 	model := testmodel.Small(t, "gemma3-hd64")
 	text := onTerminal(t, "chat", model, "-p", "hi", "-n", "2", "--stats", "--backend", "cpu", "--log-level", "warn").ends(0)
@@ -148,10 +149,10 @@ func TestRemarkOnTerminal(t *testing.T) {
 	}
 }
 
-// Interrupting a command prints that it was interrupted.
+// An interrupted command reports that it was interrupted.
 func TestInterrupted(t *testing.T) {
 	model := testmodel.Small(t, "gemma3-hd64")
-	long := strings.Repeat("f16,", 500) + "f16" // minutes, were it not stopped
+	long := strings.Repeat("f16,", 500) + "f16" // would take minutes without the interrupt
 	s := onTerminal(t, "eval", "perplexity", model, "--pairs", long, "--backend", "cpu", "--log-level", "warn")
 	s.until("measuring gemma3-hd64.gguf")
 	s.types("\x03")

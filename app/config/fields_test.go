@@ -53,7 +53,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestDefaultsHold checks that the defaults are within their own bounds.
+// TestDefaultsHold checks that the defaults are within their bounds.
 func TestDefaultsHold(t *testing.T) {
 	s := Default()
 	for _, v := range []interface{ Validate() error }{&s.Engine, &s.Sampling, &s.Server, &s.Library, &s.App} {
@@ -75,7 +75,7 @@ func TestDefaultsHold(t *testing.T) {
 	}
 }
 
-// TestPlainCache checks that the cache's settings go back, and no other.
+// TestPlainCache checks that only the cache's settings are reset.
 func TestPlainCache(t *testing.T) {
 	set := Default()
 	two := 2
@@ -88,7 +88,7 @@ func TestPlainCache(t *testing.T) {
 	}
 }
 
-// TestValue checks that what Value reads set takes back, for every setting.
+// TestValue checks for every setting that set accepts what Value returns.
 func TestValue(t *testing.T) {
 	for text, settings := range map[string]func(*Settings){
 		"defaults": func(*Settings) {},
@@ -117,7 +117,7 @@ func TestValue(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for _, c := range []struct {
-		name, text, want string // an empty want is an error
+		name, text, want string // if want is empty, an error is expected
 	}{
 		{"server.state_budget", "4GiB", "4GiB"},
 		{"server.state_budget", "1.5 GB", "1500000000"},
@@ -165,8 +165,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestOrder runs the command line's parser over a section: flag, environment,
-// file, default.
+// TestOrder runs the command line's parser with values from flag, environment, file
+// and default.
 func TestOrder(t *testing.T) {
 	file := &File{values: map[string]any{"engine.ctx_size": int64(100), "engine.threads": int64(3), "engine.lora": []any{"a,1", "b"}, "engine.auto_asymmetric": false}}
 	env := func(name string) (string, bool) {

@@ -16,7 +16,7 @@ func text(value any) string { return fmt.Sprint(value) }
 
 func none(string) (string, bool) { return "", false }
 
-// write puts a settings file into a folder of its own.
+// write writes a settings file into a new folder.
 func write(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.toml")
@@ -54,8 +54,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestProblems checks that every fault is named with its line and that the
-// settings without one hold.
+// TestProblems checks that every problem is reported with its line and that the
+// other settings are used.
 func TestProblems(t *testing.T) {
 	path := write(t, `threads = 4
 [engine]
@@ -168,7 +168,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestSaveRefused checks that a change which cannot be made changes nothing.
+// TestSaveRefused checks that an impossible change changes nothing.
 func TestSaveRefused(t *testing.T) {
 	const content = "engine = { threads = 2 }\n"
 	path := write(t, content)
@@ -197,7 +197,8 @@ func TestSaveRefused(t *testing.T) {
 	}
 }
 
-// TestSaveKeepsLinks checks that a settings file which is a link stays one.
+// TestSaveKeepsLinks checks that a settings file which is a symbolic link stays
+// one.
 func TestSaveKeepsLinks(t *testing.T) {
 	path := write(t, "")
 	link := filepath.Join(t.TempDir(), "config.toml")
@@ -228,8 +229,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// FuzzEdit changes a setting in any file and checks that all other settings keep
-// their values and that the change is there.
+// FuzzEdit changes a setting in any file. All other settings must keep their
+// values, and the change must be in the file.
 func FuzzEdit(f *testing.F) {
 	for _, seed := range []string{
 		"", "[engine]\nthreads = 1\n", "engine.threads = 1", "engine = {threads = 1}\n", "[a.b]\nc = [[1], {d = 2}]\n[[e]]\n[engine] # x\n\"threads\" = '''\n1'''\n",
@@ -251,8 +252,8 @@ func FuzzEdit(f *testing.F) {
 		}
 		var after map[string]any
 		if err := toml.Unmarshal(out, &after); err != nil {
-			// A key cannot join a section that its file spells in another way;
-			// Save reads the result before it writes and refuses.
+			// A key cannot be added to a section that its file writes in another
+			// notation. Save parses the result before it writes, and refuses.
 			return
 		}
 		engine, _ := after["engine"].(map[string]any)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The page has texts of its own: short, without flags or the command line's form
-// of special values.
+// The page has its own help texts: short, without flags, and without the command
+// line's special values.
 func TestGUI(t *testing.T) {
 	terminal := regexp.MustCompile(`--|\b([Uu]nset|[Aa]uto|-?[0-9]+): |several times|\bgodwit `)
 	for _, f := range Fields() {

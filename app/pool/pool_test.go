@@ -15,7 +15,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// start makes a pool of a library with one model, tiny-chat; change adapts its loads.
+// start makes a pool of a library with one model, tiny-chat. change changes its
+// load function.
 func start(t *testing.T, change func(o *engine.Options)) *Pool {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +43,7 @@ func start(t *testing.T, change func(o *engine.Options)) *Pool {
 	return p
 }
 
-// wait polls until ok, for as long as only what hangs takes.
+// wait polls until ok, and fails only after a time that nothing but a hang takes.
 func wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -52,7 +53,8 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// An unload waits for a user who is leaving, and refuses one who stays.
+// An unload waits for a user who is leaving, and rejects a request while a user
+// stays.
 func TestParting(t *testing.T) {
 	p := start(t, func(o *engine.Options) {
 	})
@@ -82,8 +84,9 @@ func TestParting(t *testing.T) {
 	}
 }
 
-// Who waits for a load gets its model before anybody unloads it, and who has left
-// meanwhile counts as a user who left when it came.
+// A request that waits for a load gets its model before the model can be unloaded.
+// A request that was cancelled in the meantime counts as a user who left when the
+// load ended.
 func TestWaitForLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	p := start(t, func(o *engine.Options) {
@@ -110,7 +113,7 @@ func TestWaitForLoad(t *testing.T) {
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("hung up during a load: %v", err)
 	}
-	// The changes of state are those of the first load, however late its users come.
+	// The state changes are those of the first load, however late its users arrive.
 	var states []State
 	p.Watch(Watcher{Changed: func() { states = append(states, p.entries[m.Path].state) }}) // p.mu is held
 	const users = 5
@@ -130,7 +133,7 @@ func TestWaitForLoad(t *testing.T) {
 		defer p.mu.Unlock()
 		return p.entries[m.Path].users
 	}
-	wait(t, "users of the load", func() bool { return waiting() == users+1 }) // and the one who hung up
+	wait(t, "users of the load", func() bool { return waiting() == users+1 }) // including the one that was cancelled
 	close(goOn)
 	wait(t, "the load", func() bool { return p.Standing(m.Path).State != Loading })
 	if err := p.Unload(m.Path); err != nil {
@@ -144,7 +147,7 @@ func TestWaitForLoad(t *testing.T) {
 	}
 }
 
-// An unload waits for a load that nobody waits for any more, and refuses one that
+// An unload waits for a load without waiting requests, and is rejected if the load
 // takes long.
 func TestUnloadInLoad(t *testing.T) {
 	goOn := make(chan struct{})
@@ -174,7 +177,7 @@ func TestUnloadInLoad(t *testing.T) {
 	}
 }
 
-// A client that waits for a load gets an error when the server closes.
+// A request that waits for a load gets an error when the server closes.
 func TestCloseInLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	p := start(t, func(o *engine.Options) {
@@ -211,8 +214,8 @@ func TestCloseInLoad(t *testing.T) {
 	}
 }
 
-// A load that is stopped ends with an error for its waiters, and the next use begins
-// another.
+// A stopped load ends with an error for waiting requests, and the next use starts
+// another load.
 func TestStopLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}, 100), make(chan struct{})
 	p := start(t, func(o *engine.Options) {
@@ -256,7 +259,7 @@ func TestStopLoad(t *testing.T) {
 	l.Release()
 }
 
-// The errors about names are of their own types, and a path is not a name.
+// Errors about names have their own types, and a path is not a name.
 func TestNames(t *testing.T) {
 	p := start(t, nil)
 	for _, name := range []string{"", "tiny-chat", "TINY-chat:latest"} {
@@ -279,8 +282,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A context that is longer than the loaded one has the model loaded again, once its
-// users are gone, and one that does not fit is refused before.
+// A context longer than the loaded one reloads the model once its users are done. A
+// context that does not fit is rejected before that.
 func TestGrow(t *testing.T) {
 	p := start(t, nil)
 	p.o.Free = func(string, *engine.Options) int64 { return 180 << 20 }
@@ -312,8 +315,8 @@ func TestGrow(t *testing.T) {
 	l.Release()
 }
 
-// Whether a model only makes embeddings is read from its file, or a fact of its
-// architecture, and never from a name that looks like one.
+// Whether a model only makes embeddings is read from its file or follows from its
+// architecture, and never depends on its name.
 func TestEmbeds(t *testing.T) {
 	for _, c := range []struct {
 		arch      string

@@ -11,8 +11,8 @@ import (
 	"godwit/engine"
 )
 
-// A calibration in the background waits while a model is in use, ends when it is
-// stopped, and begins again with the next load.
+// A background calibration waits while a model is in use, ends when it is stopped,
+// and starts again with the next load.
 func TestPreparer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -56,7 +56,7 @@ func TestPreparer(t *testing.T) {
 	}
 	busy.Store(true)
 	p.add("a", engine.Options{})
-	p.add("a", engine.Options{}) // loaded again meanwhile
+	p.add("a", engine.Options{}) // the model was loaded again in the meantime
 	until(Waiting)
 	select {
 	case step <- 0.1:
