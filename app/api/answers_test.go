@@ -15,7 +15,7 @@ import (
 
 const question = "Name three animals that live in the sea."
 
-// texts asks the same in every dialect, whole and streamed.
+// texts sends the same request in every dialect, whole and streamed.
 func texts(t *testing.T, v *live, most int) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -70,7 +70,7 @@ func texts(t *testing.T, v *live, most int) map[string]string {
 	return out
 }
 
-// One question has one answer, in every dialect, whole and streamed.
+// One question has the same answer in every dialect, whole and streamed.
 func TestDialectsAgree(t *testing.T) {
 	v := shared(t)
 	all := texts(t, v, 12)
@@ -85,8 +85,8 @@ func TestDialectsAgree(t *testing.T) {
 	}
 }
 
-// The order of a chat stream: role, content, finish reason, usage only if
-// asked, the mark of the end.
+// The order of a chat stream is role, content, finish reason, usage only if
+// requested, and the end marker.
 func TestChatStream(t *testing.T) {
 	v := shared(t)
 	for _, asked := range []bool{false, true} {
@@ -132,8 +132,8 @@ func TestChatStream(t *testing.T) {
 	}
 }
 
-// The same request gives the same bytes with the same seed, cached or not, and
-// other seeds give others.
+// The same request with the same seed gives the same bytes, cached or not. Other
+// seeds give other answers.
 func TestSeed(t *testing.T) {
 	v := shared(t)
 	answer := func(seed int, cache bool) string {
@@ -197,8 +197,8 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// Whatever the stop string, the answer is what came before it, and a stream
-// never shows a part of it.
+// Whatever the stop string is, the answer is the text before it, and a stream never
+// shows a part of it.
 func TestStop(t *testing.T) {
 	v := shared(t)
 	ask := object{"messages": user(question), "max_tokens": 24}
@@ -241,7 +241,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// maybe is json for bodies that may be something else.
+// maybe is json for bodies that may not be JSON.
 func (r reply) maybe() (v any) {
 	if json.Unmarshal(r.body, &v) != nil {
 		return nil
@@ -249,7 +249,7 @@ func (r reply) maybe() (v any) {
 	return v
 }
 
-// Characters of several bytes, and of several tokens, come whole.
+// Characters that consist of several bytes and tokens are sent whole.
 func TestWholeCharacters(t *testing.T) {
 	v := shared(t)
 	const text = "naïve 日本 🦆 e\u0301 ∑"
@@ -264,8 +264,8 @@ func TestWholeCharacters(t *testing.T) {
 	}
 }
 
-// Log-probabilities: the alternatives fall, the best one is what a greedy
-// answer takes, and the bytes make up the text.
+// Log-probabilities: the alternatives are in descending order, greedy answers take
+// the best one, and the bytes form the text.
 func TestLogprobs(t *testing.T) {
 	v := shared(t)
 	r := v.post("/v1/chat/completions", object{"messages": user(question), "max_tokens": 8, "logprobs": true, "top_logprobs": 4})
@@ -300,8 +300,8 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
-// The pieces of llama-server's stream tell the slot, the tokens, and how many
-// they are, though one may hold several, which no piece's text shows.
+// The pieces of llama-server's stream contain the slot, the tokens and their
+// number. A piece may have several tokens, which its text does not show.
 func TestPieces(t *testing.T) {
 	v := shared(t)
 	ask := object{"prompt": "The sea is", "n_predict": 12, "id_slot": 2, "stream": true, "stop": []string{"a sentence that holds text back"}, "logit_bias": [][]any{{216, 100}, {173, 50}}}
@@ -321,7 +321,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// An item of a response that ends too early is said to when it ends, and in the end.
+// An item of a response that ends too early is reported as incomplete, both when it
+// ends and at the end of the response.
 func TestIncompleteItem(t *testing.T) {
 	v := shared(t)
 	var done []any
@@ -338,7 +339,7 @@ func TestIncompleteItem(t *testing.T) {
 	}
 }
 
-// What was computed before is not computed again, and the counts say so.
+// Cached tokens are not computed again, and the counts say so.
 func TestCached(t *testing.T) {
 	v := shared(t)
 	long := user("Remember these words: " + strings.Repeat("sand, water, wind, ", 40) + "and say the first.")
@@ -365,7 +366,7 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// Answers in a form: each is valid, whole and streamed.
+// Answers in a required form are valid, whole and streamed.
 func TestForms(t *testing.T) {
 	v := shared(t)
 	schema := object{
@@ -408,8 +409,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Embeddings have length 1, the same as numbers and as bytes, and are nearer
-// for texts that are nearer.
+// Embeddings have length 1, are the same as numbers and as bytes, and are closer
+// for similar texts.
 func TestEmbeddings(t *testing.T) {
 	v := shared(t)
 	inputs := []string{"The duck swims.", "A duck is swimming.", "Interest rates rose again."}
@@ -454,7 +455,7 @@ func TestEmbeddings(t *testing.T) {
 	}
 }
 
-// Tokens there and back.
+// Tokenises and detokenises.
 func TestTokens(t *testing.T) {
 	v := shared(t)
 	const text = "Hello <|im_end|> wörld"
@@ -472,7 +473,7 @@ func TestTokens(t *testing.T) {
 	if at(mixed, "tokens", 1, "id") != 5.0 || at(mixed, "tokens", 0, "piece") != "a" {
 		t.Errorf("a mixed list: %v", mixed)
 	}
-	// Text that a person typed is never a control token.
+	// Text that a person typed never becomes a control token.
 	a := v.post("/v1/messages/count_tokens", object{"messages": user("x<|im_end|>")})["input_tokens"].(float64)
 	b := v.post("/v1/messages/count_tokens", object{"messages": user("x")})["input_tokens"].(float64)
 	if a-b < 3 {

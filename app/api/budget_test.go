@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Who came first gets its bytes first, however large; who gives up lets the
-// others pass.
+// Claims are served in order, however large they are. A cancelled claim lets the
+// next ones pass.
 func TestBudget(t *testing.T) {
 	b := &budget{size: 10}
 	if !b.try(6) || b.try(5) {
@@ -40,7 +40,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Many at once never hold more than there is, and all of it comes back.
+// Many concurrent claims never exceed the budget, and all bytes are returned.
 func TestBudgetUnderLoad(t *testing.T) {
 	const size = 100
 	b := &budget{size: size}

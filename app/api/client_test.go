@@ -13,7 +13,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// The official client for Go.
+// Uses OpenAI's official client for Go.
 func TestOpenAIGo(t *testing.T) {
 	v := shared(t)
 	client := openai.NewClient(option.WithBaseURL(v.url+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))

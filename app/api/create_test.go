@@ -13,8 +13,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// A model is made of an uploaded file, another of that one with a system prompt
-// and options, and a copy of it; every dialect gets what they add.
+// Makes a model from an uploaded file, another from that one with a system prompt
+// and options, and a copy. Every dialect uses these additions.
 func TestCreate(t *testing.T) {
 	lib, err := hub.Open(hub.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -94,7 +94,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// shows checks what a made model is shown to be.
+// shows checks how a derived model is described.
 func (v *live) shows(model, system, option string) {
 	v.t.Helper()
 	show := v.ask("POST", "/api/show", object{"model": model}).json(v.t)

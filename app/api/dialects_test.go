@@ -10,7 +10,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// An error has the form of the dialect that its path belongs to, also where nothing is.
+// An error has the form of the dialect to which its path belongs, even for unknown
+// paths.
 func TestErrorForms(t *testing.T) {
 	v := start(t, nil)
 	body := (*wire.Error).Body

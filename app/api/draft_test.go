@@ -7,7 +7,8 @@ import (
 	"godwit/engine"
 )
 
-// A predicted answer is the same text, and its counts say how much was proposed.
+// A predicted answer has the same text, and its counts say how many tokens were
+// proposed.
 func TestPrediction(t *testing.T) {
 	plain := shared(t)
 	v := startModel(t, func(o *setup) { o.Engine.Drafter = engine.NGram })

@@ -18,14 +18,14 @@ func lines(field string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"a"}],` + field + `}`
 }
 
-// allowed is a choice among some of the tools.
+// allowed is a choice of some of the tools.
 func allowed(fields string) string {
 	return `"tools":[` + tool + `],"tool_choice":{"type":"allowed_tools","allowed_tools":{` + fields + `}}`
 }
 
 const tool = `{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`
 
-// manyKeys are the members of an object of more keys than anything sensible.
+// manyKeys is an object with too many keys.
 var manyKeys = func() string {
 	var b strings.Builder
 	for i := range 300000 {
@@ -34,7 +34,7 @@ var manyKeys = func() string {
 	return strings.TrimSuffix(b.String(), ",")
 }()
 
-// wrong are bodies with the field that an answer has to name.
+// wrong maps invalid bodies to the field that the error must name.
 var wrong = []struct{ path, body, param string }{
 	{"/v1/chat/completions", `{}`, "messages"},
 	{"/v1/chat/completions", `{"messages":null}`, "messages"},
@@ -175,8 +175,8 @@ var wrong = []struct{ path, body, param string }{
 	{"/slots/0?action=burn", `{}`, "action"},
 }
 
-// A known field of a wrong type or range is a 400 that names it; nothing is
-// generated. Unknown fields are ignored.
+// A known field with a wrong type or range gives a 400 that names it, and nothing
+// is generated. Unknown fields are ignored.
 func TestFields(t *testing.T) {
 	v := shared(t)
 	for _, c := range wrong {
@@ -233,7 +233,8 @@ func TestContentForms(t *testing.T) {
 	}
 }
 
-// A prompt that does not fit gives an error with its numbers, never an empty answer.
+// A prompt that does not fit gives an error with the numbers, never an empty
+// answer.
 func TestOverflow(t *testing.T) {
 	v := shared(t)
 	long := strings.Repeat("hello ", 2000)
@@ -294,8 +295,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// Where one model serves, it answers to every name; descriptions are of the
-// names that there are.
+// A server with one model accepts every name, but describes only existing names.
 func TestNames(t *testing.T) {
 	v := shared(t)
 	for _, model := range []any{nil, "", "gpt-4o", "tiny:latest", "a/b:c"} {

@@ -11,13 +11,13 @@ import (
 	"godwit/engine"
 )
 
-// Fields that no dialect knows are named in a header, whole and streamed, and
-// nothing else changes.
+// Unknown fields are listed in a header, for whole and streamed answers, and have
+// no other effect.
 func TestIgnoredFields(t *testing.T) {
 	v := shared(t)
 	for path, c := range map[string]struct {
 		body   object
-		nested string // the field of an object in it
+		nested string // name of an unknown field in a nested object
 		stream bool
 	}{
 		"/v1/chat/completions":      {object{"messages": user("a"), "max_tokens": 2, "stream_options": object{}}, "stream_options", true},
@@ -70,8 +70,8 @@ func TestIgnoredFields(t *testing.T) {
 	}
 }
 
-// A chat template in a request is used, or refused with the reason: one in Go's
-// language, one that is not Jinja, and one that never ends.
+// A chat template in a request is used, or rejected with the reason: a Go template,
+// one that is not Jinja, and one that never ends.
 func TestTemplateInRequest(t *testing.T) {
 	v := shared(t)
 	bodies := map[string]object{
@@ -116,7 +116,7 @@ func TestTemplateInRequest(t *testing.T) {
 	}
 }
 
-// Stop strings hold in the responses API as in chats.
+// Stop strings work in the responses API as in chats.
 func TestResponsesStop(t *testing.T) {
 	v := shared(t)
 	body := object{"input": question, "max_output_tokens": 24}
@@ -153,8 +153,9 @@ func TestFullContext(t *testing.T) {
 	}
 }
 
-// Ollama's num_ctx loads the model again where its context is shorter, waits
-// for those who use it, and says so where memory does not allow it.
+// Ollama's num_ctx reloads the model if its context is too short. The reload waits
+// for the model's users, and fails with an explanation if there is too little
+// memory.
 func TestContextGrows(t *testing.T) {
 	var free atomic.Int64
 	v := startModel(t, func(o *setup) {
@@ -168,7 +169,7 @@ func TestContextGrows(t *testing.T) {
 	if r := ask("/api/chat", 128); r.status != 200 || context() != 256.0 {
 		t.Errorf("shorter: %d, context %v", r.status, context())
 	}
-	// While a stream runs, the load waits for it, and so do those who come later.
+	// While a stream runs, the load waits for it, and so do later requests.
 	m, err := v.pool.Find("")
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func header(pairs ...string) func(*http.Request) {
 	}
 }
 
-// guarded is a request and its status.
+// guarded is a request with its expected status.
 type guarded struct {
 	what, method, path string
 	body               any
@@ -34,7 +34,7 @@ type guarded struct {
 	code               string
 }
 
-// guardCases are requests to a server at an address.
+// guardCases returns requests to a server at an address.
 func guardCases(url, port string) []guarded {
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	return []guarded{
@@ -76,13 +76,13 @@ func guardCases(url, port string) []guarded {
 	}
 }
 
-// A body of another type than JSON's is taken from programs, and from nothing
-// that may be a browser; one of JSON's type from both.
+// A body with a type other than JSON is accepted from programs and rejected from
+// possible browsers. A JSON body is accepted from both.
 func TestTypes(t *testing.T) {
 	v := start(t, nil)
 	const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:60.0) Gecko/20100101 Firefox/60.0"
 	const powershell = "Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1.19041.1"
-	// The test's own client has no other headers than these.
+	// The test's own client sends no headers other than these.
 	for _, c := range []struct {
 		what    string
 		headers []string
@@ -111,7 +111,8 @@ func TestTypes(t *testing.T) {
 			"application/x-www-form-urlencoded", "text/plain", "text/plain;charset=UTF-8", "multipart/form-data", "application/csp-report", "a/b; c", "",
 		} {
 			edit := header(append([]string{"Content-Type", kind}, c.headers...)...)
-			// A number is not a prompt: the request is refused, but only after it was read.
+			// A number is not a prompt. The request is rejected, but only after it
+			// was read.
 			r := v.ask("POST", "/v1/completions", `{"prompt":5}`, edit)
 			want := c.status
 			if want == 415 && strings.HasPrefix(kind, "application/") && strings.Contains(kind, "json") {
@@ -124,7 +125,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Who may ask, and how: each row is a request and its status.
+// Checks which requests are allowed. Each row is a request with its status.
 func TestGuard(t *testing.T) {
 	v := start(t, func(o *setup) {
 		o.Settings.Server.AllowedHost = []string{"box.local"}
@@ -172,7 +173,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Keys: any of several, in either header; /health is free.
+// Any of several keys is accepted, in either header. /health needs no key.
 func TestKeys(t *testing.T) {
 	v := start(t, func(o *setup) { o.Settings.Server.APIKey = []string{"first-key", "second-key"} })
 	set := func(name, value string) func(*http.Request) {
@@ -203,7 +204,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Listening beyond this machine takes a key.
+// Listening beyond this machine requires a key.
 func TestExposed(t *testing.T) {
 	for _, host := range []string{"0.0.0.0", "192.0.2.1", "::", "example.com"} {
 		o := Options{}
@@ -219,8 +220,8 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// Bodies wait for memory to be read into values, in turn; small ones pass, and
-// those who hang up leave the queue.
+// Bodies wait in order for memory to be parsed. Small ones pass, and cancelled ones
+// leave the queue.
 func TestBodiesInTurn(t *testing.T) {
 	v := start(t, nil)
 	pad := func(bytes int) string { return `{"prompt":5,"pad":"` + strings.Repeat("a", bytes) + `"}` }
@@ -264,7 +265,7 @@ func TestBodiesInTurn(t *testing.T) {
 	wait(t, "the end of all", func() bool { used, _ := v.raw.state(); return used == 0 && len(v.flight) == 0 })
 }
 
-// What large bodies take before they are read into values is limited too.
+// The memory of large bodies that are not parsed yet is limited too.
 func TestLargeBodies(t *testing.T) {
 	v := start(t, nil)
 	if !v.raw.try(rawBytes - 3*largeBody) {
@@ -277,7 +278,7 @@ func TestLargeBodies(t *testing.T) {
 	}{
 		{2 * largeBody, 400, func(*http.Request) {}},
 		{4 * largeBody, 503, func(*http.Request) {}},
-		{2 * largeBody, 503, chunked}, // may be of any size
+		{2 * largeBody, 503, chunked}, // may have any size
 		{largeBody / 2, 400, chunked},
 	} {
 		r := v.ask("POST", "/v1/completions", strings.Repeat(" ", c.size), c.edit)
@@ -288,8 +289,8 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// A body that stops coming is cut off, one that trickles too, and one that is not
-// wanted does not keep its connection.
+// A body that stalls is cut off, and so is one that arrives too slowly. A body that
+// is not needed does not keep its connection open.
 func TestSlowBody(t *testing.T) {
 	for _, c := range []struct {
 		what         string
@@ -324,7 +325,7 @@ func TestSlowBody(t *testing.T) {
 		answer, err := io.ReadAll(conn)
 		close(stop)
 		conn.Close()
-		if c.what == "trickles" { // what it still sends may reset the connection behind the answer
+		if c.what == "trickles" { // bytes that still arrive may reset the connection after the answer
 			err = nil
 		}
 		if err != nil || !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", c.status)) {
@@ -333,8 +334,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// Three hundred clients that send half a body and wait block nobody, with and
-// without keys.
+// Three hundred clients that send half a body and then wait do not block other
+// requests, with and without keys.
 func TestHalfSentBodies(t *testing.T) {
 	for _, keys := range [][]string{nil, {"secret"}} {
 		v := startModel(t, func(o *setup) { o.Settings.Server.APIKey = keys })
@@ -359,8 +360,8 @@ func TestHalfSentBodies(t *testing.T) {
 	}
 }
 
-// A client that closes its connection for sending gets no answer, as one that has
-// gone, and receives the reason; the counters keep both apart from failures.
+// A client that closes its sending side gets no answer, like one that disconnected,
+// but receives the reason. The counters count both separately from failures.
 func TestHalfClosed(t *testing.T) {
 	v := shared(t)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))

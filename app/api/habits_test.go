@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// Ollama's clients look for a server at /, also where a page is served there.
+// Ollama's clients look for a server at /, even if a page is served there.
 func TestAlive(t *testing.T) {
 	v := shared(t)
 	if r := v.ask("GET", "/", nil); r.status != 200 || string(r.body) != "Ollama is running" {
@@ -39,7 +39,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// localhost with the dot of the root is this machine.
+// localhost with a trailing dot is this machine.
 func TestLocalhostDot(t *testing.T) {
 	v := shared(t)
 	for host, want := range map[string]int{"localhost.": 200, "LocalHost.:1": 200, "localhost..": 403, "localhost.example": 403, "x.localhost.": 403} {
@@ -50,7 +50,7 @@ func TestLocalhostDot(t *testing.T) {
 	}
 }
 
-// A limit of -1 means no limit; 0 is refused.
+// A limit of -1 means no limit, and 0 is rejected.
 func TestUnlimited(t *testing.T) {
 	v := startModel(t, func(o *setup) { o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 48, 96, 1 })
 	for path, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestUnlimited(t *testing.T) {
 			t.Errorf("%s, %s -1: %d %s", path, c.field, r.status, r.body)
 		}
 		if path == "/completion" {
-			continue // 0 reads the prompt there
+			continue // here, 0 reads only the prompt
 		}
 		for _, n := range []int{0, -2} {
 			c.body[c.field] = n
@@ -79,8 +79,7 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// Seeds of 64 bits are taken with and without a sign, and give the same answer
-// again.
+// 64-bit seeds are accepted signed and unsigned, and give the same answer again.
 func TestSeeds64(t *testing.T) {
 	v := shared(t)
 	for _, seed := range []string{"9223372036854775807", "9223372036854775808", "18446744073709551615", "-9223372036854775808", "4294967295"} {
@@ -108,7 +107,7 @@ func TestSeeds64(t *testing.T) {
 	}
 }
 
-// A schema is taken inside json_schema and beside the type.
+// A schema is accepted inside json_schema and next to the type.
 func TestSchemaForms(t *testing.T) {
 	v := shared(t)
 	schema := object{"type": "object", "properties": object{"a": object{"type": "integer", "maximum": 9, "minimum": 0}}, "required": []string{"a"}, "additionalProperties": false}
@@ -125,7 +124,7 @@ func TestSchemaForms(t *testing.T) {
 	}
 }
 
-// What needs another kind of model is refused with the reason.
+// Endpoints that need another kind of model are rejected with the reason.
 func TestRefusals(t *testing.T) {
 	v := shared(t)
 	for path, reason := range refusals {
@@ -136,8 +135,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The request log has the model and the tokens; an answer that is broken off
-// counts in the log and in the metrics.
+// The request log contains the model and the tokens. An interrupted answer is
+// counted in the log and in the metrics.
 func TestTally(t *testing.T) {
 	var log buffer
 	v := startModel(t, func(o *setup) {

@@ -11,8 +11,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// seeing is a server of a model that reads pictures and of one that does not, and a
-// picture in base64.
+// seeing starts a server with a model that reads pictures and one that does not,
+// and returns a picture in base64.
 func seeing(t *testing.T, change func(o *setup)) (*live, string) {
 	t.Helper()
 	dir, picture := testmodel.Pictures(t)
@@ -59,8 +59,8 @@ func pictureAsks(model, data string) map[string]object {
 	}
 }
 
-// TestPicturesInEveryDialect sends a picture in every dialect. It runs through the
-// tower once.
+// TestPicturesInEveryDialect sends a picture in every dialect. The tower encodes it
+// once.
 func TestPicturesInEveryDialect(t *testing.T) {
 	v, data := seeing(t, nil)
 	for path, body := range pictureAsks("see", data) {
@@ -79,7 +79,7 @@ func TestPicturesInEveryDialect(t *testing.T) {
 	}
 }
 
-// TestPictureCapability looks for the capability in every list of models.
+// TestPictureCapability checks the capability in every list of models.
 func TestPictureCapability(t *testing.T) {
 	v, _ := seeing(t, nil)
 	for path, word := range map[string]string{"/v1/models": "vision", "/models": "vision", "/api/v1/models": `"vision":true`, "/api/v0/models": "vlm"} {
@@ -99,7 +99,8 @@ func TestPictureCapability(t *testing.T) {
 	}
 }
 
-// TestWrongPictures sends what is not a picture. Every answer is 400 and says why.
+// TestWrongPictures sends invalid pictures. Every response has status 400 and the
+// reason.
 func TestWrongPictures(t *testing.T) {
 	v, data := seeing(t, nil)
 	enc := func(s string) string { return "data:;base64," + base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -126,8 +127,8 @@ func TestWrongPictures(t *testing.T) {
 	}
 }
 
-// TestImageURLs reads pictures from the network only where that is allowed, and
-// never from this machine.
+// TestImageURLs downloads pictures only if that is allowed, and never from this
+// machine.
 func TestImageURLs(t *testing.T) {
 	v, _ := seeing(t, func(o *setup) { o.Settings.Server.AllowImageURLs = true })
 	for _, url := range []string{v.url + "/a.png", "http://localhost:1/a", "http://[::1]:1/a", "http://169.254.169.254/latest", "ftp://example.com/a", "file:///etc/hosts"} {

@@ -19,8 +19,8 @@ import (
 	"godwit/engine"
 )
 
-// The server listens before its model is there, says so, and serves requests
-// that came early. Streams receive heartbeats meanwhile.
+// The server listens before its model is loaded, reports that, and serves early
+// requests later. Streams get heartbeats in the meantime.
 func TestLoading(t *testing.T) {
 	hold := make(chan struct{})
 	v := startModel(t, func(o *setup) {
@@ -43,7 +43,7 @@ func TestLoading(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body := bufio.NewReader(resp.Body)
-	first, err := body.ReadString('\n') // comes while the model is held up
+	first, err := body.ReadString('\n') // arrives while the model is being loaded
 	if resp.StatusCode != http.StatusOK || err != nil || !strings.HasPrefix(first, ": ") {
 		t.Errorf("a stream while loading begins with %q, %d, %v", first, resp.StatusCode, err)
 	}
@@ -59,14 +59,14 @@ func TestLoading(t *testing.T) {
 	if r := v.ask("GET", "/health", nil).json(t); r["status"] != "ok" {
 		t.Errorf("health: %v", r)
 	}
-	// A long prompt takes its time too.
+	// A long prompt also takes time.
 	r := v.ask("POST", "/v1/completions", object{"prompt": strings.Repeat("sand and water, ", 200), "max_tokens": 1, "stream": true})
 	if before, _, _ := bytes.Cut(r.body, []byte("data: ")); r.status != 200 || bytes.Count(before, []byte(": ")) == 0 {
 		t.Errorf("a stream whose prompt is read has no heartbeats: %d %.200s", r.status, r.body)
 	}
 }
 
-// A model that cannot be loaded is an error with the reason, in the stream too.
+// A model that cannot be loaded gives an error with the reason, also in a stream.
 func TestBroken(t *testing.T) {
 	var log buffer
 	v := startModel(t, func(o *setup) {
@@ -91,8 +91,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Without a model of its own the server loads those of the library when they
-// are asked for and unloads them when nobody does.
+// A server without a model of its own loads models of the library on demand and
+// unloads idle ones.
 func TestLibrary(t *testing.T) {
 	v := start(t, func(o *setup) {
 		o.Library = library(t)
@@ -134,7 +134,7 @@ func TestLibrary(t *testing.T) {
 	if got := at(v.ask("GET", "/api/ps", nil).json(t), "models", 0, "name"); got != "tiny-chat" || state() != "loaded" {
 		t.Errorf("running: %v, state %v", got, state())
 	}
-	// Unload by request, load by request, unload by time.
+	// Unload by request, load by request, unload after a time.
 	if r := v.post("/api/generate", object{"model": "tiny-chat", "keep_alive": 0}); r["done_reason"] != "unload" || state() != "unloaded" {
 		t.Errorf("unload: %v, state %v", r, state())
 	}
@@ -154,13 +154,13 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// A client that hangs up frees its work, while it is generated and while it
-// waits.
+// A client that disconnects frees its slot, while its answer is generated and while
+// it waits.
 func TestHangUp(t *testing.T) {
 	seen := make(chan struct{})
 	v := startModel(t, func(o *setup) {
 		o.Engine.Parallel = 1
-		o.Engine.Observe = func(engine.Step) { // the answer takes its time until all have come
+		o.Engine.Observe = func(engine.Step) { // slows the answer down until all requests have arrived
 			select {
 			case <-seen:
 			case <-time.After(20 * time.Millisecond):
@@ -208,7 +208,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// An end of the server ends open streams, with an error that says why.
+// When the server stops, open streams end with an error that gives the reason.
 func TestShutdown(t *testing.T) {
 	v := startModel(t, nil)
 	v.ending = ending{drain: 100 * time.Millisecond, kill: time.Hour, leave: time.Hour}
@@ -257,8 +257,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A device in the middle of a step does not delay shutdown: the stream ends with an error,
-// and the server returns while the step continues.
+// A device in the middle of a step does not delay the shutdown: the stream ends
+// with an error, and the server returns while the step continues.
 func TestShutdownInStep(t *testing.T) {
 	step, hold := make(chan struct{}), make(chan struct{})
 	defer close(hold)
@@ -298,8 +298,8 @@ func TestShutdownInStep(t *testing.T) {
 	}
 }
 
-// Sixteen clients, each with words of its own: every answer is the one that
-// the client gets alone, and no word gets into another's.
+// Sixteen clients each use their own words. Every answer is the one that the client
+// gets alone, and contains no word of another client.
 func TestPlantedWords(t *testing.T) {
 	v := shared(t)
 	words := strings.Fields("amber basil cedar dahlia ebony fennel ginger hazel indigo jasmine kelp lotus maple nettle olive poppy")

@@ -30,7 +30,7 @@ type live struct {
 	done chan error
 }
 
-// library is a folder with the real model in it.
+// library makes a folder with the real model.
 func library(t testing.TB) *hub.Library {
 	t.Helper()
 	path := testmodel.SmolLM2(t)
@@ -45,7 +45,7 @@ func library(t testing.TB) *hub.Library {
 	return l
 }
 
-// setup is what a test changes of a server.
+// setup is the configuration of a server that a test can change.
 type setup struct {
 	Options
 	Engine  engine.Options
@@ -54,7 +54,7 @@ type setup struct {
 	Free    func(string, *engine.Options) int64
 }
 
-// newSetup is a setup for short tests.
+// newSetup returns a configuration for short tests.
 func newSetup() *setup {
 	o := &setup{Options: Options{Settings: config.Default(), Version: "1.2.3"}}
 	o.Settings.Server.Port = 0
@@ -63,7 +63,7 @@ func newSetup() *setup {
 	return o
 }
 
-// run runs the server of a setup.
+// run starts the server of a configuration.
 func (o *setup) run(t testing.TB) *live {
 	t.Helper()
 	models, err := pool.New(pool.Options{
@@ -88,7 +88,7 @@ func (o *setup) run(t testing.TB) *live {
 	return v
 }
 
-// model is the name of the only model.
+// model returns the name of the only model.
 func (v *live) model(t testing.TB) string {
 	t.Helper()
 	m, err := v.pool.Find("")
@@ -98,7 +98,7 @@ func (v *live) model(t testing.TB) string {
 	return m.Name
 }
 
-// start runs a server; change adapts its options.
+// start starts a server. change adapts its options.
 func start(t testing.TB, change func(o *setup)) *live {
 	t.Helper()
 	o := newSetup()
@@ -116,7 +116,7 @@ func start(t testing.TB, change func(o *setup)) *live {
 	return v
 }
 
-// startModel runs a server of the real model.
+// startModel starts a server with the real model.
 func startModel(t testing.TB, change func(o *setup)) *live {
 	t.Helper()
 	lib := library(t)
@@ -132,7 +132,7 @@ func startModel(t testing.TB, change func(o *setup)) *live {
 	})
 }
 
-// common is one server of the real model for the tests that leave it as it is.
+// common is a server with the real model that tests share and must not change.
 var common struct {
 	sync.Mutex
 	*live
@@ -161,7 +161,7 @@ func shared(t testing.TB) *live {
 	return &v
 }
 
-// startShared is startModel without an end at the end of the test.
+// startShared is startModel for a server that outlives the test.
 func startShared(t testing.TB) *live {
 	t.Helper()
 	path := testmodel.SmolLM2(t)
@@ -178,14 +178,14 @@ func startShared(t testing.TB) *live {
 	return o.run(t)
 }
 
-// reply is an answer as it came.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// json is the body as a tree.
+// json parses the body.
 func (r reply) json(t testing.TB) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -195,7 +195,7 @@ func (r reply) json(t testing.TB) map[string]any {
 	return v
 }
 
-// at walks into a tree of JSON by keys and indices.
+// at returns a value in parsed JSON by keys and indices.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch key := p.(type) {
@@ -216,8 +216,8 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// ask sends a request; a body that is not a string is sent as JSON. edits
-// change the request before it goes out.
+// ask sends a request. A body that is not a string is sent as JSON. edits change
+// the request before it is sent.
 func (v *live) ask(method, path string, body any, edits ...func(*http.Request)) reply {
 	v.t.Helper()
 	r, err := v.try(v.t.Context(), method, path, body, edits...)
@@ -267,7 +267,7 @@ func (v *live) try(ctx context.Context, method, path string, body any, edits ...
 	return reply{resp.StatusCode, resp.Header, all}, err
 }
 
-// post asks for an answer that has to be there.
+// post sends a request that must succeed.
 func (v *live) post(path string, body any) map[string]any {
 	v.t.Helper()
 	r := v.ask("POST", path, body)
@@ -277,7 +277,7 @@ func (v *live) post(path string, body any) map[string]any {
 	return r.json(v.t)
 }
 
-// event is a message of a stream.
+// event is a message in a stream.
 type event struct {
 	name, data string
 }
@@ -322,7 +322,7 @@ func readEvents(t testing.TB, stream []byte) (list []event) {
 	return list
 }
 
-// wait polls until ok, for as long as only what hangs takes.
+// wait polls until ok, and fails only after a time that nothing but a hang takes.
 func wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -334,10 +334,10 @@ func wait(t testing.TB, what string, ok func() bool) {
 
 type object = map[string]any
 
-// user is a conversation of one message.
+// user returns a conversation with one message.
 func user(text string) []object { return []object{{"role": "user", "content": text}} }
 
-// open begins a request and returns the body of its answer.
+// open sends a request and returns the body of the response.
 func (v *live) open(t testing.TB, path string, body any) io.ReadCloser {
 	t.Helper()
 	r, err := v.request(t.Context(), "POST", path, body)
@@ -351,7 +351,7 @@ func (v *live) open(t testing.TB, path string, body any) io.ReadCloser {
 	return resp.Body
 }
 
-// follow sends the lines of an answer as they come, until it ends.
+// follow passes on the lines of a response as they arrive, until it ends.
 func follow(t testing.TB, r *http.Request, out chan<- string) {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(r)

@@ -9,7 +9,7 @@ import (
 	"godwit/app/api/wire"
 )
 
-// LM Studio's first API answers as OpenAI's does, with stats, whole and streamed.
+// LM Studio's first API responds like OpenAI's plus stats, whole and streamed.
 func TestStudioStats(t *testing.T) {
 	v := shared(t)
 	for path, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestStudioStats(t *testing.T) {
 	}
 }
 
-// A conversation of LM Studio's newer API continues from each of its answers.
+// A conversation in LM Studio's newer API can continue from each of its answers.
 func TestStudioChat(t *testing.T) {
 	v := shared(t)
 	first := v.post("/api/v1/chat", object{"input": question, "system_prompt": "Be brief.", "max_output_tokens": 8})
@@ -110,7 +110,7 @@ func TestStudioChat(t *testing.T) {
 	}
 }
 
-// Models load with their configuration, unload, and are listed with what they are.
+// Models load with a configuration, unload, and are listed with their properties.
 func TestStudioModels(t *testing.T) {
 	v := start(t, func(o *setup) {
 		o.Library = library(t)
@@ -165,7 +165,7 @@ func TestStudioModels(t *testing.T) {
 	}
 }
 
-// The list of downloads is bounded, and running ones are never forgotten.
+// The list of downloads is limited, and running ones are never forgotten.
 func TestDownloadsBounded(t *testing.T) {
 	var d downloads
 	running := &wire.Download{ID: "r", Name: "r", Status: "downloading"}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// buffer is a log that goroutines share.
+// buffer is a log for concurrent use.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -27,8 +27,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// Neither prompts nor answers nor keys are in the log or in the metrics,
-// whatever the level, with requests logged, and in errors too.
+// Prompts, answers and keys never appear in the log or the metrics: at any level,
+// with requests logged, and in errors.
 func TestNothingPrivateIsLogged(t *testing.T) {
 	const prompt, key = "plumbago", "sesame-key"
 	var log buffer

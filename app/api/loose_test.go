@@ -8,7 +8,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// never is a schema that no document satisfies, by a keyword that grammars lack.
+// never is a schema that no document satisfies, because of a keyword that grammars
+// do not support.
 var never = object{
 	"type": "object", "required": []string{"a"}, "additionalProperties": false,
 	"properties": object{"a": object{
@@ -16,14 +17,14 @@ var never = object{
 	}},
 }
 
-// sometimes is one that every document of its grammar satisfies.
+// sometimes is a schema that every document of its grammar satisfies.
 var sometimes = object{
 	"type": "object", "required": []string{"a"}, "additionalProperties": false,
 	"properties": object{"a": object{"type": "integer", "minimum": 1, "maximum": 3, "not": object{"const": 7}}},
 }
 
-// A schema with keywords that no grammar follows is followed without them, and a
-// notice says so. What then is not valid is named. A strict one is refused.
+// A schema with unsupported keywords is used without them, and a notice says so.
+// Violations in the answer are named. A strict schema is rejected.
 func TestLooseSchemas(t *testing.T) {
 	v := shared(t)
 	ask := func(d dialect, a asked, stream bool) (reply, string) {
@@ -59,7 +60,7 @@ func TestLooseSchemas(t *testing.T) {
 			check("form", asked{form: never, tokens: 40}, "#/properties/a/uniqueItems", "the answer: the document is not valid: /a does not satisfy #/properties/a/uniqueItems")
 			check("valid form", asked{form: sometimes, tokens: 40}, "#/properties/a/not", "")
 			if name == "completion" || name == "generate" || name == "ollama" {
-				continue // they cannot demand calls
+				continue // these APIs cannot require calls
 			}
 			check("call", asked{params: never, tools: true, forced: true, tokens: 60}, "#/properties/a/uniqueItems", "the arguments of weather: the document is not valid: /a does not satisfy")
 			check("valid call", asked{params: sometimes, tools: true, forced: true, tokens: 60}, "#/properties/a/not", "")
@@ -79,8 +80,8 @@ func TestLooseSchemas(t *testing.T) {
 	}
 }
 
-// A model that is not to think, and whose template has no switch for it, does not
-// think, and a notice says how.
+// If a model must not think but its template has no switch, it does not think, and
+// a notice says how.
 func TestNoSwitchNotice(t *testing.T) {
 	v := thinker(t, "NVIDIA-Nemotron-Nano-v2")
 	off := false
@@ -101,8 +102,8 @@ func TestNoSwitchNotice(t *testing.T) {
 	}
 }
 
-// Odd conversations are answered with all that they say in the prompt, and a
-// notice where something was moved, in every dialect.
+// Unusual conversations are answered in every dialect. The prompt contains all
+// their text, and a notice reports what was moved.
 func TestOddTurns(t *testing.T) {
 	v := thinker(t, "mistralai-Mistral-Nemo-Instruct-2407")
 	for name, c := range map[string]struct {

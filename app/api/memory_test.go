@@ -11,12 +11,13 @@ import (
 	"godwit/engine"
 )
 
-// memoryTolerance is what the figures of GET /api/memory may differ by from what the
-// system counts: pages that are touched but not used, and the runtime's own tables.
+// memoryTolerance is how much the numbers of GET /api/memory may differ from the
+// system's count, because of pages that are touched but unused and the runtime's
+// own tables.
 const memoryTolerance = 48 << 20
 
-// What GET /api/memory lists adds up to the memory that the process has taken since the
-// server began: other tests may have left a server behind.
+// The numbers of GET /api/memory add up to the memory that the process has taken
+// since the server started. Other tests may have left a server running.
 func TestMemoryHeld(t *testing.T) {
 	debug.FreeOSMemory()
 	before := float64(resident() - heap())
@@ -54,7 +55,7 @@ func TestMemoryHeld(t *testing.T) {
 	}
 }
 
-// One of several keys does not see what the others keep.
+// With several keys, a client cannot see the memory that others use.
 func TestMemoryKeys(t *testing.T) {
 	v := startModel(t, func(o *setup) {
 		o.Settings.Server.APIKey = []string{"one-key", "two-key"}
@@ -68,8 +69,8 @@ func TestMemoryKeys(t *testing.T) {
 	}
 }
 
-// A request beyond the queue is refused with 503, a time to try again and the error
-// form of its dialect.
+// A request that exceeds the queue is rejected with 503, a retry time, and the
+// error form of its dialect.
 func TestQueueFull(t *testing.T) {
 	v := startModel(t, func(o *setup) {
 		o.Engine.Parallel, o.Engine.Queue = 1, 1

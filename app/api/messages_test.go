@@ -11,7 +11,7 @@ import (
 	"godwit/engine"
 )
 
-// rendered is what a body of /v1/messages is for the model.
+// rendered returns the prompt for a body of /v1/messages.
 func rendered(t *testing.T, o anthropic.Options, body string) (messages []map[string]any, c *anthropic.Call) {
 	t.Helper()
 	c, err := anthropic.ParseMessages([]byte(body), o)
@@ -28,7 +28,7 @@ func rendered(t *testing.T, o anthropic.Options, body string) (messages []map[st
 	return messages, c
 }
 
-// turnsOf writes messages as role and text.
+// turnsOf formats messages as role and text.
 func turnsOf(messages []map[string]any) string {
 	var out []string
 	for _, m := range messages {
@@ -38,7 +38,7 @@ func turnsOf(messages []map[string]any) string {
 	return strings.Join(out, "|")
 }
 
-// System and developer messages are system turns where they stand.
+// System and developer messages become system turns at their place.
 func TestSystemInPlace(t *testing.T) {
 	got, _ := rendered(t, anthropic.Options{}, `{"max_tokens":5,"system":"a","messages":[{"role":"user","content":"b"},
 		{"role":"system","content":[{"type":"text","text":"c","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"d"},
@@ -57,7 +57,7 @@ func TestSystemInPlace(t *testing.T) {
 	}
 }
 
-// The billing line of two turns of Claude Code is gone, and nothing else is.
+// The billing line is removed from two turns of Claude Code, and nothing else is.
 func TestBillingLine(t *testing.T) {
 	const line = "x-anthropic-billing-header: cc_version=2.1.328."
 	body := func(version string) string {
@@ -108,8 +108,8 @@ func TestBillingLine(t *testing.T) {
 	}
 }
 
-// What Claude Code and the SDKs send beside messages is taken, and tools that
-// other servers run are skipped with a notice.
+// Additional fields of Claude Code and the SDKs are accepted. Tools that run on
+// other servers are skipped with a notice.
 func TestMessagesFields(t *testing.T) {
 	_, c := rendered(t, anthropic.Options{}, `{"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"u"},"betas":["b"],
 		"service_tier":"auto","context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]},"cache_control":{"type":"ephemeral"},
@@ -137,7 +137,7 @@ func TestMessagesFields(t *testing.T) {
 	}
 }
 
-// Documents and results of tools are read as far as they are text.
+// The text in documents and tool results is read.
 func TestMessagesBlocks(t *testing.T) {
 	got, c := rendered(t, anthropic.Options{}, `{"max_tokens":5,"messages":[
 		{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"a"}},
@@ -164,7 +164,8 @@ func TestMessagesBlocks(t *testing.T) {
 	}
 }
 
-// Reasoning that a client asked not to see is in the signature, and comes back.
+// Reasoning that a client asked not to see is in the signature, and returns with
+// the next request.
 func TestOmittedThinking(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "short": "a", "long": strings.Repeat("é", 5000)} {
 		if got := wire.Carried(wire.Carry(text)); got != text {
@@ -223,7 +224,7 @@ func (s *sent) Send(_ string, data any) error {
 	return nil
 }
 
-// As many tools are taken as the context holds.
+// As many tools are accepted as fit the context.
 func TestManyTools(t *testing.T) {
 	v := startModel(t, func(o *setup) { o.Engine.Context, o.Engine.Cells = 8192, 8192 })
 	for _, n := range []int{129, 259} {

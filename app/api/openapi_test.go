@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// document compiles the schemas of the OpenAPI document.
+// document compiles the schemas in the OpenAPI document.
 func document(t *testing.T, v *live) (doc map[string]any, schema func(pointer string) *jsonschema.Schema) {
 	t.Helper()
 	doc = v.ask("GET", "/openapi.json", nil).json(t)
@@ -30,7 +30,7 @@ func document(t *testing.T, v *live) (doc map[string]any, schema func(pointer st
 	}
 }
 
-// pointer writes a JSON pointer.
+// pointer builds a JSON pointer.
 func pointer(parts ...string) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -39,8 +39,7 @@ func pointer(parts ...string) string {
 	return b.String()
 }
 
-// Every endpoint is in the document, and real requests and answers are what
-// it says.
+// The document contains every endpoint and matches real requests and responses.
 func TestOpenAPI(t *testing.T) {
 	v := shared(t)
 	doc, schema := document(t, v)
@@ -121,7 +120,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// The cache panel's figures are those of the memory.
+// The cache panel's numbers equal those of the memory.
 func TestKV(t *testing.T) {
 	v := startModel(t, func(o *setup) {
 		o.Engine.Want.K, o.Engine.Want.V = nil, nil
@@ -156,7 +155,7 @@ func TestKV(t *testing.T) {
 	}
 }
 
-// Metrics are in Prometheus' form, and count.
+// Metrics have Prometheus' format, and count.
 func TestMetrics(t *testing.T) {
 	v := shared(t)
 	v.post("/v1/completions", object{"prompt": "a", "max_tokens": 3})
@@ -174,7 +173,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The server makes no connection of its own: what is open leads to loopback.
+// The server opens no connections: all open connections lead to loopback.
 func TestNoConnections(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc, which only Linux has")

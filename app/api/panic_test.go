@@ -8,14 +8,14 @@ import (
 	"godwit/engine"
 )
 
-// panics is a call that panics where it is translated.
+// panics is a call that panics when it is translated.
 type panics struct{ wire.Call }
 
 func (panics) Head() wire.Head { return wire.Head{} }
 
 func (panics) Requests(*wire.Model) ([]engine.Request, error) { panic("a broken call") }
 
-// A panic in an answer is the error of that answer, and the next one is as ever.
+// A panic in an answer becomes that answer's error, and the next answer is normal.
 func TestPanic(t *testing.T) {
 	v := shared(t)
 	items := make(chan item)

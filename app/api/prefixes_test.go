@@ -9,19 +9,19 @@ import (
 	"godwit/engine"
 )
 
-// keeping makes a server keep the prefixes that its model reads.
+// keeping enables a server's prefix store.
 func keeping(t testing.TB, o *setup, dir string) {
 	store := engine.OpenPrefixes(engine.PrefixOptions{Dir: dir, Disk: 1 << 30, Memory: 256 << 20})
 	o.Prefixes, o.Engine.Prefixes = store, store
-	t.Cleanup(func() { // behind the server, whose cleanup was registered later or ends by itself
+	t.Cleanup(func() { // runs after the server has stopped, whose cleanup was registered later or which ends by itself
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// prefixDialects are the same chat in every dialect, with where its answer says how
-// many tokens were not read again.
+// prefixDialects are the same chat in every dialect, with the field that counts
+// cached tokens.
 var prefixDialects = []struct {
 	path string
 	body func(text string) object
@@ -49,8 +49,8 @@ func withHeader(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// A text is not read again in another dialect, behind other texts, nor after a
-// restart; nothing is left of a private request in any dialect.
+// A text is not computed again in another dialect, after other texts, or after a
+// restart. A private request leaves nothing behind, in any dialect.
 func TestPrefixDialects(t *testing.T) {
 	dir := t.TempDir()
 	about := func(what string) string { return strings.Repeat("The "+what+" and the sand. ", 30) }
@@ -59,7 +59,7 @@ func TestPrefixDialects(t *testing.T) {
 		keeping(t, o, dir)
 	})
 	others := func() { v.cached(3, about("mountain")); v.cached(3, about("river")) }
-	for _, i := range []int{0, 1, 2} { // messages become the same prompt
+	for _, i := range []int{0, 1, 2} { // dialects whose messages give the same prompt
 		if n := v.cached(i, about("sea")); i > 0 && n < 128 {
 			t.Errorf("%s: %v tokens from the cache", prefixDialects[i].path, n)
 		}
@@ -107,7 +107,7 @@ func TestPrefixDialects(t *testing.T) {
 	}
 }
 
-// Clients with different keys share nothing unless they are to.
+// Clients with different keys share nothing unless the settings allow it.
 func TestPrefixKeys(t *testing.T) {
 	text := strings.Repeat("The sea and the sand. ", 30)
 	for _, share := range []bool{false, true} {

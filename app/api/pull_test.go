@@ -14,8 +14,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// pullHub plays a hub whose repositories birds/godwit and birds/torn have one
-// file; what it says of the second is not what comes.
+// pullHub simulates a hub with the repositories birds/godwit and birds/torn, which
+// have one file each. The announced size or digest of the second file is wrong.
 func pullHub(t *testing.T) *httptest.Server {
 	t.Helper()
 	data, err := os.ReadFile(testmodel.Small(t, "llama-hd64"))
@@ -44,8 +44,8 @@ func pullHub(t *testing.T) *httptest.Server {
 	return s
 }
 
-// A model is pulled with its progress as JSON lines, answers, and is deleted.
-// What cannot be pulled is an error, in the stream where that has begun.
+// A model is pulled with progress as JSON lines, answers, and is deleted. A failed
+// pull gives an error, inside the stream if that has started.
 func TestPull(t *testing.T) {
 	source := pullHub(t)
 	lib, err := hub.Open(hub.Options{Dir: t.TempDir(), URL: source.URL, AllowHTTP: true, AllowPrivate: true})

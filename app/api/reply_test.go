@@ -16,7 +16,7 @@ import (
 	"godwit/engine"
 )
 
-// script is what an engine says: thinking, text, two calls with arguments in
+// script is the output of an engine: reasoning, text, two calls with arguments in
 // pieces, and the end.
 var script = []engine.Event{
 	{Kind: engine.Prefill, Done: 64, Total: 100},
@@ -250,7 +250,7 @@ func TestOllamaReply(t *testing.T) {
 	}
 }
 
-// FuzzBodies feeds arbitrary bodies to every dialect.
+// FuzzBodies sends arbitrary bytes as bodies in every dialect.
 func FuzzBodies(f *testing.F) {
 	for _, p := range parsers {
 		f.Add([]byte(fmt.Sprintf(p.body, true)))
@@ -280,7 +280,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// A response that fails on the way holds what was said until then.
+// A response that fails after it started contains the text up to that point.
 func TestFailedResponse(t *testing.T) {
 	c, err := openai.ParseResponses([]byte(`{"input":"a","stream":true}`), new(openai.Memory))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// A near miss of a call is a call in every dialect, streamed and not, and one that
-// means no function on offer is text as it stands.
+// A malformed call is a call in every dialect, streamed and not. A call of an
+// unknown function stays text.
 func TestSlips(t *testing.T) {
 	var script atomic.Pointer[[]llm.Token]
 	v := scripted(t, "google-gemma-4-31B-it", func(context.Context, []llm.Token) []llm.Token { return *script.Load() })
@@ -18,8 +18,8 @@ func TestSlips(t *testing.T) {
 	for text, call := range map[string]bool{
 		`<|tool_call>call:weather{city:'Rome'}<tool_call|>`:   true,
 		`<|tool_call>call:weather(city=Rome)<tool_call|>`:     true,
-		`<|tool_call>call:weather{city:'Rome'`:                false, // is cut off
-		`<|tool_call>call:weather(city=Paris)<tool_call|>`:    false, // is not in the enumeration
+		`<|tool_call>call:weather{city:'Rome'`:                false, // truncated
+		`<|tool_call>call:weather(city=Paris)<tool_call|>`:    false, // not in the enum
 		`<|tool_call>call:climate{city:'Rome'}<tool_call|>`:   false,
 		`The token <|tool_call> opens a call of weather etc.`: false,
 	} {

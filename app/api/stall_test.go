@@ -14,8 +14,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// streamTo sends a request for a long stream over a connection of its own, whose
-// receive buffer is small.
+// streamTo requests a long stream over a separate connection with a small receive
+// buffer.
 func (v *live) streamTo(path string, body object) net.Conn {
 	v.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))
@@ -33,8 +33,8 @@ func (v *live) streamTo(path string, body object) net.Conn {
 	return c
 }
 
-// A client that reads nothing loses its slot once a bounded text waits for it. What
-// was generated until then is still there, with an error behind it.
+// A client that does not read loses its slot once a limited amount of text waits
+// for it. It can still read that text, followed by an error.
 func TestStalledClient(t *testing.T) {
 	v := startModel(t, func(o *setup) { o.Engine.Parallel = 1 })
 	v.patience = wire.Patience{Bytes: 32 << 10, Stall: 100 * time.Millisecond}
@@ -57,7 +57,7 @@ func TestStalledClient(t *testing.T) {
 	}
 }
 
-// A slow client gets everything, though more waits for it than the outbox holds.
+// A slow client receives everything, even if more text waits than the outbox holds.
 func TestSlowClient(t *testing.T) {
 	v := startModel(t, nil)
 	v.patience = wire.Patience{Bytes: 16 << 10, Stall: 10 * time.Second}
@@ -76,7 +76,7 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// taker is a client that takes what it is sent when it is allowed to.
+// taker is a client that reads only when it is allowed to.
 type taker struct {
 	http.ResponseWriter
 	began, allow chan struct{}
@@ -90,13 +90,13 @@ func (k *taker) Write(b []byte) (int, error) {
 	return k.got.Write(b)
 }
 
-// What waits for a client is bounded, comes in order, and comes whole.
+// The text that waits for a client is limited, in order and complete.
 func TestOutbox(t *testing.T) {
 	k := &taker{began: make(chan struct{}), allow: make(chan struct{})}
 	var why error
 	o := wire.NewOutbox(k, wire.Patience{Bytes: 40, Stall: 20 * time.Millisecond}, func(err error) { why = err })
 	var want strings.Builder
-	for i := range 8 { // 24 bytes each: the sender holds the first, the second waits
+	for i := range 8 { // 24 bytes each: the sender holds the first one, and the second waits
 		text := strings.Repeat(string(rune('a'+i)), 24)
 		want.WriteString(text)
 		if _, err := o.Write([]byte(text)); err != nil {

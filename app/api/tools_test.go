@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// function is a tool in OpenAI's form.
+// function returns a tool in OpenAI's form.
 func function(name string) object {
 	return object{"type": "function", "function": object{"name": name, "parameters": object{
 		"type": "object", "properties": object{"city": object{"type": "string", "maxLength": 12}},
@@ -14,10 +14,10 @@ func function(name string) object {
 	}}}
 }
 
-// pick is the choice of a function, as chat completions have it.
+// pick returns a choice of a function, in the form of chat completions.
 func pick(name string) object { return object{"type": "function", "function": object{"name": name}} }
 
-// Tools that a choice leaves out are not told to the model.
+// The model does not see tools that a choice leaves out.
 func TestAllowedTools(t *testing.T) {
 	v := shared(t)
 	tools := []object{function("weather"), function("forecast"), function("distance")}
@@ -44,8 +44,8 @@ func TestAllowedTools(t *testing.T) {
 	}
 }
 
-// A choice that demands a call gets one, of a tool that may be called, whose
-// arguments are what the schema says, in every dialect and in the stream.
+// A choice that requires a call gets one, to an allowed tool and with arguments
+// that match the schema, in every dialect and in streams.
 func TestForcedCalls(t *testing.T) {
 	v := shared(t)
 	tools := []object{function("weather"), function("forecast"), function("distance")}
@@ -77,7 +77,7 @@ func TestForcedCalls(t *testing.T) {
 	}
 	for _, c := range cases {
 		ask := object{"messages": user("Is it raining in Oslo?"), "tools": tools, "tool_choice": c.choice}
-		if c.what != "named" { // named calls end by themselves; this model does not find an end
+		if c.what != "named" { // only named calls end by themselves with this model
 			ask["parallel_tool_calls"] = false
 		}
 		choice := at(v.post("/v1/chat/completions", ask), "choices", 0)
@@ -117,7 +117,7 @@ func TestForcedCalls(t *testing.T) {
 	check("responses", []string{"weather"}, name, args)
 }
 
-// Filling in takes tokens that the vocabulary of this model lacks: every
+// Infilling needs tokens that this model's vocabulary does not have, and every
 // dialect says so.
 func TestNoGap(t *testing.T) {
 	v := shared(t)

@@ -8,8 +8,7 @@ import (
 	"godwit/engine"
 )
 
-// Endpoints that describe the server answer while a step of the device takes
-// its time.
+// Endpoints that describe the server respond during a long step of the device.
 func TestViewDuringStep(t *testing.T) {
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	v := startModel(t, func(o *setup) {

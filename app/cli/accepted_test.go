@@ -10,8 +10,8 @@ import (
 	"godwit/app/config"
 )
 
-// TestAccepted holds the settings that are marked as accepted without effect to what
-// they do: none of them changes the options of a load, and every other one does.
+// TestAccepted checks settings that are marked as accepted without effect: none of
+// them changes the options of a load, and every other setting does.
 func TestAccepted(t *testing.T) {
 	r := &run{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	base := config.Default()

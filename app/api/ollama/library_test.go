@@ -10,7 +10,8 @@ import (
 	"godwit/app/hub"
 )
 
-// A file that was put into the folder by hand is as complete as one that was pulled.
+// A file that was copied into the folder is described as completely as a pulled
+// one.
 func TestModelOfFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.gguf")
 	if err := os.WriteFile(path, []byte("GGUF"), 0o600); err != nil {

@@ -8,9 +8,9 @@ import (
 	"godwit/engine"
 )
 
-// Tokens that are parts of characters keep their bytes apart, and an offset
-// counts the characters of the text, in one piece or in several. Of two tokens
-// with one text the likelier counts.
+// Tokens that are parts of characters have separate bytes. Offsets count characters
+// of the text, in one piece or in several. Of two tokens with the same text, the
+// more likely one counts.
 func TestTextLogprobs(t *testing.T) {
 	top := []engine.TopToken{{Bytes: []byte{0xe4}, Logprob: -1}, {Bytes: []byte{0xe5}, Logprob: -2}, {Bytes: []byte("\n"), Logprob: -3}, {Bytes: []byte("\n"), Logprob: -4}}
 	var tokens []engine.Token

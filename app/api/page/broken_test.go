@@ -15,8 +15,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestBrokenState gives a chat a saved state that is complete but holds NaN: one
-// answer fails, and the next reads the chat anew.
+// TestBrokenState replaces a chat's saved state by a valid one with NaN rows. One
+// answer fails, and the next one processes the chat again.
 func TestBrokenState(t *testing.T) {
 	dir := newFolder(t, false)
 	if err := os.Symlink(testmodel.Small(t, "qwen35"), filepath.Join(dir, "models", modelName+".gguf")); err != nil {
@@ -26,7 +26,7 @@ func TestBrokenState(t *testing.T) {
 	chat := d.newChat(4)
 	_, answer := d.say(chat.ID, 0, strings.Repeat("The godwit flies over the sea without a rest. ", 10))
 	_, first := d.finish(answer.ID)
-	if err := d.stop(); err != nil { // stopping saves the state
+	if err := d.stop(); err != nil { // stopping the server saves the state
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*", "chat-*.kv"))
@@ -49,8 +49,7 @@ func TestBrokenState(t *testing.T) {
 	}
 }
 
-// spoil replaces what a saved slot holds by NaN, under a
-// checksum that is right.
+// spoil replaces the rows of a saved slot by NaN and sets the right checksum.
 func spoil(t *testing.T, file string) {
 	t.Helper()
 	data, err := os.ReadFile(file)

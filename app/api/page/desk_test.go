@@ -26,7 +26,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// desk is a running server with its page, on a folder that outlives it.
+// desk is a running server with its page, using a folder that outlives it.
 type desk struct {
 	*Page
 	t    *testing.T
@@ -35,10 +35,10 @@ type desk struct {
 	stop func() error
 }
 
-// modelName is what the real model is called in the tests' library.
+// modelName is the real model's name in the tests' library.
 const modelName = "small"
 
-// newFolder is a folder for a user, with the real model in the library if wanted.
+// newFolder makes a user's folder, with the real model in its library if requested.
 func newFolder(t *testing.T, model bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,8 @@ func newFolder(t *testing.T, model bool) string {
 	return dir
 }
 
-// settings are the settings of a folder under flags, live and at the start.
+// settings returns the settings of a folder with flags: a live version, and those
+// at the start.
 func settings(t *testing.T, dir string, flags func(*config.Settings)) (*config.Live, config.Settings) {
 	t.Helper()
 	file, err := config.Open(filepath.Join(dir, "config.toml"))
@@ -75,13 +76,13 @@ func settings(t *testing.T, dir string, flags func(*config.Settings)) (*config.L
 	return live, start
 }
 
-// open starts a server on a folder; change adapts what the page is given.
+// open starts a server with a folder. change adapts the page's options.
 func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
 	t.Helper()
 	return openAs(t, dir, nil, change)
 }
 
-// openAs is open with settings of the command line.
+// openAs is open with settings from the command line.
 func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(*Options, *hub.Options)) *desk {
 	t.Helper()
 	live, start := settings(t, dir, flags)
@@ -142,7 +143,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 		stopped = true
 		end()
 		err := <-done
-		// A server that ends does not wait longer than some seconds for what it closes.
+		// A server that stops waits only a few seconds for what it closes.
 		s.Close()
 		return errors.Join(err, last(), chats.Close())
 	}
@@ -154,7 +155,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	return d
 }
 
-// do sends a request with the token and returns status and body.
+// do sends a request with the token and returns the status and the body.
 func (d *desk) do(method, path string, body any) (int, []byte) {
 	d.t.Helper()
 	var data io.Reader
@@ -185,7 +186,7 @@ func (d *desk) do(method, path string, body any) (int, []byte) {
 	return resp.StatusCode, answer
 }
 
-// ask is do for what has to work; it decodes the answer.
+// ask is do for requests that must succeed. It decodes the response.
 func ask[T any](d *desk, method, path string, body any) T {
 	d.t.Helper()
 	var out T
@@ -201,7 +202,7 @@ func ask[T any](d *desk, method, path string, body any) T {
 	return out
 }
 
-// refused is the status of a request that has to be refused, with its text.
+// refused returns the status and text of a request that must be rejected.
 func (d *desk) refused(method, path string, body any) (int, string) {
 	d.t.Helper()
 	status, answer := d.do(method, path, body)
@@ -211,7 +212,7 @@ func (d *desk) refused(method, path string, body any) (int, string) {
 	return status, string(answer)
 }
 
-// events follows a stream and calls f for each event until it returns false.
+// events reads a stream and calls f for each event until f returns false.
 func (d *desk) events(path string, f func(name, data string) bool) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -271,7 +272,7 @@ func (d *desk) finish(message int64) (text string, final store.Message) {
 	return text, final
 }
 
-// newChat makes a chat whose answers are the same every time and short.
+// newChat makes a chat with short, deterministic answers.
 func (d *desk) newChat(tokens int) store.Chat {
 	d.t.Helper()
 	settings := fmt.Sprintf(`{"sampling":{"temperature":0},"max_tokens":%d}`, tokens)

@@ -18,14 +18,14 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// fakeHub plays a model hub with one repository.
+// fakeHub simulates a model hub with one repository.
 type fakeHub struct {
 	*httptest.Server
 	data   []byte
 	digest string
-	status atomic.Int64 // status of the file; 0: as it should be
-	held   atomic.Bool  // a file ends in its middle until its reader goes
-	ranges atomic.Int64 // requests for a part
+	status atomic.Int64 // status for the file; 0 for the normal one
+	held   atomic.Bool  // a file pauses in its middle until its reader disconnects
+	ranges atomic.Int64 // number of range requests
 }
 
 func newHub(t *testing.T) *fakeHub {
@@ -89,7 +89,7 @@ func (h *fakeHub) file(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if h.held.Load() && at >= len(h.data)/2 {
-			_ = http.NewResponseController(w).Flush() // else the reader does not see its end
+			_ = http.NewResponseController(w).Flush() // otherwise the reader does not notice the end
 			<-r.Context().Done()
 			return
 		}
@@ -98,7 +98,7 @@ func (h *fakeHub) file(w http.ResponseWriter, r *http.Request) {
 
 const ref = "birds/godwit-GGUF:Q4_1"
 
-// until waits for a state of the only download.
+// until waits until the only download has a state.
 func (d *desk) until(what string, ok func(list []download) bool) {
 	d.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -137,7 +137,7 @@ func TestDownload(t *testing.T) {
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// The next run knows of it and continues where it stopped.
+	// The next run finds the download and continues it.
 	d = open(t, dir, use)
 	if l := d.downloads.list(); len(l) != 1 || l[0].State != paused || l[0].Done < 3<<20 || l[0].Total != int64(len(h.data)) {
 		t.Fatalf("after the restart: %+v", l)

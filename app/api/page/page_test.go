@@ -73,7 +73,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// An answer that the full context ends differs from one that reached its length limit.
+// An answer that ended because of a full context differs from one that reached its
+// length limit.
 func TestFullContext(t *testing.T) {
 	dir := newFolder(t, true)
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte("[engine]\nctx_size = 64\n"), 0o600); err != nil {
@@ -109,7 +110,7 @@ func TestChat(t *testing.T) {
 	if l := ask[listed](d, "GET", "/app/chats", nil); len(l.Unseen) != 0 {
 		t.Errorf("seen, and still unseen: %v", l.Unseen)
 	}
-	// The same question beside it has the same answer, at temperature 0.
+	// The same question in another branch has the same answer at temperature 0.
 	again := ask[begun](d, "POST", fmt.Sprintf("/app/messages/%d/regenerate", answer.ID), asked{Model: modelName}).Messages[1]
 	if _, second := d.finish(again.ID); second.Content != final.Content || second.Stats.CachedTokens == 0 {
 		t.Errorf("asked again: %q with %d tokens reused, want %q", second.Content, second.Stats.CachedTokens, final.Content)
@@ -118,7 +119,7 @@ func TestChat(t *testing.T) {
 	if o.Total != 2 || len(o.Messages[1].Branches) != 2 || o.Messages[1].ID != again.ID || !strings.HasPrefix(o.Chat.Title, "What is the capital") {
 		t.Errorf("chat %+v", o)
 	}
-	// Going on adds to the answer and keeps what there is.
+	// Continuing adds to the answer and keeps its text.
 	longer := ask[begun](d, "POST", fmt.Sprintf("/app/messages/%d/continue", again.ID), asked{Model: modelName}).Messages[1]
 	if _, rest := d.finish(longer.ID); longer.ID != again.ID || !strings.HasPrefix(rest.Content, final.Content) {
 		t.Errorf("continued: %q after %q", rest.Content, final.Content)
@@ -149,7 +150,7 @@ func TestStop(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(900)
 	_, answer := d.say(chat.ID, 0, "Tell a very long story about a bird.")
-	// A chat is answered once at a time.
+	// Only one answer at a time can be generated in a chat.
 	if status, _ := d.refused("POST", fmt.Sprintf("/app/chats/%d/messages", chat.ID), asked{Content: "x", Model: modelName}); status != http.StatusConflict {
 		t.Errorf("a second question: %d, want 409", status)
 	}
@@ -173,11 +174,11 @@ func TestStop(t *testing.T) {
 	if final.Status != store.Stopped || final.Content == "" || final.Stats.OutputTokens < 5 || final.Error != "" {
 		t.Errorf("stopped: %+v", final)
 	}
-	// Stopping an answer that is long gone is not an error.
+	// Stopping an answer that has already ended is not an error.
 	ask[any](d, "POST", fmt.Sprintf("/app/messages/%d/stop", answer.ID), nil)
 }
 
-// TestTake has one request at a time begin an answer in a chat.
+// TestTake checks that only one request at a time can start an answer in a chat.
 func TestTake(t *testing.T) {
 	var l answers
 	writing := &answer{chat: 1, message: 9}
@@ -196,8 +197,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestRestart closes the program in the middle of an answer, and continues with the
-// chat in the next run from its saved state.
+// TestRestart closes the program in the middle of an answer. The next run continues
+// the chat from its saved state.
 func TestRestart(t *testing.T) {
 	dir := newFolder(t, true)
 	d := open(t, dir, nil)

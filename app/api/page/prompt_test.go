@@ -7,8 +7,8 @@ import (
 	"godwit/app/store"
 )
 
-// TestSilentTurns leaves answers without a token out of what the model reads, except
-// one that is being continued.
+// TestSilentTurns checks that empty answers are left out of the prompt, except one
+// that is being continued.
 func TestSilentTurns(t *testing.T) {
 	say := func(role store.Role, text string) store.Message { return store.Message{Role: role, Content: text} }
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"godwit/app/pool"
 )
 
-// stepLab does a step for each thing that it is sent, an error ends it.
+// stepLab makes one step for each value that it receives. An error ends it.
 type stepLab struct {
 	steps chan error
 	known Quality
@@ -40,7 +40,7 @@ func (l *stepLab) open(t *testing.T, model bool) *desk {
 	return open(t, newFolder(t, model), func(o *Options, _ *hub.Options) { o.Lab = l })
 }
 
-// told follows the events to one in this state.
+// told reads events until a measurement has the given state.
 func (d *desk) told(state string, first func()) (m measuring) {
 	d.t.Helper()
 	d.events("/app/events", func(name, data string) bool {
@@ -69,7 +69,7 @@ func TestQuality(t *testing.T) {
 	}
 	begin := func() { ask[any](d, "POST", "/app/quality", map[string]string{"model": modelName}) }
 
-	// The model is unloaded for it, so that it is not in memory twice.
+	// The model is unloaded, so that it is not in memory twice.
 	m, err := d.modelFor(modelName)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestQuality(t *testing.T) {
 	begin() // ends with the page
 }
 
-// slowModels unloads for as long as the test wants.
+// slowModels unloads as slowly as the test wants.
 type slowModels struct {
 	models
 	asked, hold chan struct{}
@@ -123,7 +123,7 @@ func (m *slowModels) Unload(path string) error {
 	return m.models.Unload(path)
 }
 
-// While the model is unloaded the page can ask how things stand.
+// While the model is being unloaded, the page can still query the state.
 func TestQualityWhileUnloading(t *testing.T) {
 	lab := &stepLab{steps: make(chan error)}
 	d := lab.open(t, true)
@@ -148,7 +148,7 @@ func TestQualityWhileUnloading(t *testing.T) {
 	}
 }
 
-// What a page that closes cannot begin any more it does not promise.
+// A page that is closing rejects what it can no longer start.
 func TestClosing(t *testing.T) {
 	d := (&stepLab{}).open(t, true)
 	if err := d.Close(); err != nil {

@@ -19,8 +19,8 @@ import (
 	"godwit/app/store"
 )
 
-// TestRough hands every endpoint what no page sends; none may take it for a fault of
-// its own.
+// TestRough sends every endpoint requests that no page sends. None may cause a
+// server error.
 func TestRough(t *testing.T) {
 	d := open(t, newFolder(t, false), nil)
 	ids := []string{"1", "0", "-1", "1e3", "x", "%00", "%2e%2e", "1%2f2", "9223372036854775807", "99999999999999999999"}
@@ -34,7 +34,7 @@ func TestRough(t *testing.T) {
 	for pattern := range d.endpoints() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if path == "/app/events" {
-			continue // it does not end
+			continue // the stream does not end
 		}
 		for _, id := range ids {
 			at := strings.NewReplacer("{id}", id, "{name}", id).Replace(path)
@@ -63,7 +63,7 @@ func TestRough(t *testing.T) {
 	}
 }
 
-// TestBrokenOff sends less than it says.
+// TestBrokenOff sends fewer bytes than announced.
 func TestBrokenOff(t *testing.T) {
 	d := open(t, newFolder(t, false), nil)
 	for _, path := range []string{"/app/chats", "/app/import", "/app/library/upload?name=x.gguf"} {
@@ -87,7 +87,7 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-// TestDeleteWhileAsked deletes chats in which answers are asked for at that moment.
+// TestDeleteWhileAsked deletes chats while answers are requested.
 func TestDeleteWhileAsked(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	for range 20 {
@@ -115,8 +115,8 @@ func TestDeleteWhileAsked(t *testing.T) {
 	}
 }
 
-// TestUnanswerable asks in a chat that nothing can be asked in: the question is kept,
-// and so is what is wrong.
+// TestUnanswerable sends a message in a chat with invalid settings. The question is
+// kept together with the error.
 func TestUnanswerable(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(8)
@@ -133,7 +133,7 @@ func TestUnanswerable(t *testing.T) {
 	if _, final := d.finish(again.ID); final.Status != store.Done {
 		t.Errorf("put right: %+v", final)
 	}
-	// An import leaves such settings out, and says so once.
+	// An import leaves such settings out and reports that once.
 	var file strings.Builder
 	other := d.newChat(8)
 	for _, id := range []int64{chat.ID, other.ID} {
@@ -153,7 +153,8 @@ func TestUnanswerable(t *testing.T) {
 	}
 }
 
-// TestGone asks in a window that goes away, and for a model whose file has gone.
+// TestGone sends requests from a window that disconnects, and for a model whose
+// file was deleted.
 func TestGone(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(8)
@@ -182,7 +183,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestUnloadTogether has several windows unload a model whose chat has to be saved.
+// TestUnloadTogether unloads a model from several windows while its chat must be
+// saved.
 func TestUnloadTogether(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(8)
@@ -200,14 +202,15 @@ func TestUnloadTogether(t *testing.T) {
 	}
 }
 
-// TestLate stops a load that has ended, and copies a file that is being copied.
+// TestLate stops a load that has ended, and uploads a file that is already being
+// uploaded.
 func TestLate(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	if err := d.refresh(); err != nil {
 		t.Fatal(err)
 	}
 	ask[any](d, "POST", "/app/models/"+modelName+"/cancel", nil)
-	// It does not end the next load.
+	// This does not stop the next load.
 	m, _ := d.lookUp(modelName)
 	lease, err := d.models.Acquire(t.Context(), m, pool.Terms{})
 	if err != nil {
@@ -230,11 +233,12 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestTooLate has an answer asked for while the page closes: waiting clients get an error.
+// TestTooLate requests an answer while the page is closing. Waiting clients get an
+// error.
 func TestTooLate(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(8)
-	d.closing.Lock() // nothing is spawned
+	d.closing.Lock() // prevents starting goroutines
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

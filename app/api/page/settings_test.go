@@ -76,7 +76,7 @@ func TestSettings(t *testing.T) {
 	if !strings.Contains(text, "engine.ctx_size = 2048") || strings.Contains(text, "sk-secret") {
 		t.Errorf("diagnostics:\n%s", text)
 	}
-	// What cannot be is neither in use nor in the file.
+	// Impossible settings are neither used nor written to the file.
 	for _, wrong := range []map[string]any{{"library.hub_url": "not an address"}, {"server.chat_template_kwargs": "[1]"}, {"engine.ctx_size": 4096, "app.theme": "pink"}} {
 		if status, text := d.refused("POST", "/app/settings", map[string]any{"changes": wrong}); status != http.StatusBadRequest {
 			t.Errorf("%v: %d %s", wrong, status, text)
@@ -104,7 +104,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestStale loads a model, changes a setting of the load, and reloads.
+// TestStale loads a model, changes a load setting, and reloads.
 func TestStale(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	wait := func(what string, ok func(m model) bool) {
@@ -139,7 +139,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestCancelLoad stops a load, which is not a failure, and loads again.
+// TestCancelLoad stops a load, which does not count as a failure, and loads again.
 func TestCancelLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	d := open(t, newFolder(t, true), func(o *Options, _ *hub.Options) {
@@ -177,7 +177,7 @@ func TestCancelLoad(t *testing.T) {
 	lease.Release()
 }
 
-// TestPlan compares what the panel draws with what the engine says.
+// TestPlan compares the panel's data with the engine's.
 func TestPlan(t *testing.T) {
 	dir := newFolder(t, true)
 	d := open(t, dir, nil)
@@ -304,7 +304,7 @@ func TestBroadcast(t *testing.T) {
 	}
 	now := 1
 	b.publish("models", "models", latest(func() any { return now }))
-	now = 2 // changed by another window, whose event came first
+	now = 2 // changed by another window, whose event arrived first
 	if got = w.drain(); len(got) != 1 || got[0].data != 2 {
 		t.Errorf("of what changed meanwhile: %v", got)
 	}

@@ -8,7 +8,8 @@ import (
 	"godwit/app/hub"
 )
 
-// TestStarters holds the list of models to begin with to its rules, and picks by memory.
+// TestStarters checks the rules of the list of recommended models, and the choice
+// by memory.
 func TestStarters(t *testing.T) {
 	var groups []starterGroup
 	if err := json.Unmarshal(startersFile, &groups); err != nil {
@@ -36,7 +37,7 @@ func TestStarters(t *testing.T) {
 	}
 	for _, c := range []struct {
 		memory int64 // MiB
-		want   int   // group
+		want   int   // index of the group
 	}{{0, 0}, {3900, 0}, {7600, 0}, {15_000, 1}, {24_000, 1}, {31_500, 2}, {64_000, 3}, {512_000, 3}} {
 		got, err := firstStepsOn(machine{Memory: c.memory << 20, Free: c.memory << 20}, 20e9)
 		if err != nil {
@@ -51,7 +52,7 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// TestBandwidth measures what is a plausible memory.
+// TestBandwidth checks that the measured bandwidth is plausible.
 func TestBandwidth(t *testing.T) {
 	if got := measureBandwidth(2); got < 1e8 || got > 1e13 {
 		t.Errorf("%v bytes per second", got)

@@ -27,11 +27,11 @@ import (
 
 var write = flag.Bool("write", false, "write the page's types instead of comparing them")
 
-// typesFile is what the types of the endpoints are written to.
+// typesFile is the file with the types of the endpoints.
 const typesFile = "../../../frontend/src/lib/types_gen.ts"
 
-// wireTypes are the types that cross the border between page and server, by their
-// names there. Every struct that one of them holds is listed too.
+// wireTypes are the types that page and server exchange, by their names in the
+// page. Every struct inside one of them is listed too.
 var wireTypes = []struct {
 	name string
 	of   any
@@ -82,7 +82,7 @@ var wireTypes = []struct {
 	{"Config", Config{}},
 }
 
-// enums are the types of text with a few values.
+// enums are string types with a few values.
 var enums = []struct {
 	name   string
 	values any
@@ -94,8 +94,8 @@ var enums = []struct {
 	{"Origin", []config.Origin{config.FromDefault, config.FromFile, config.FromEnvironment, config.FromFlag}},
 }
 
-// TestTypeScript holds the types that the page is written in to the structs that its
-// endpoints send. With -write it writes them.
+// TestTypeScript compares the page's types with the structs that its endpoints
+// send. With -write it writes the file.
 func TestTypeScript(t *testing.T) {
 	g := &typer{names: map[reflect.Type]string{}, notes: map[string]map[string]string{}}
 	want, err := g.file()
@@ -117,10 +117,10 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
-// typer writes Go types as TypeScript's.
+// typer converts Go types to TypeScript types.
 type typer struct {
 	names map[reflect.Type]string
-	notes map[string]map[string]string // comments of fields, by struct, see read
+	notes map[string]map[string]string // comments of fields, by struct; see read
 }
 
 func (g *typer) file() (string, error) {
@@ -156,7 +156,7 @@ type sentField struct {
 	depth         int
 }
 
-// flat lists the fields of a struct and of the structs that it embeds.
+// flat lists the fields of a struct, including those of embedded structs.
 func flat(t reflect.Type, depth int) (list []sentField) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -172,12 +172,12 @@ func flat(t reflect.Type, depth int) (list []sentField) {
 	return list
 }
 
-// fields writes the fields that encoding/json has of a struct.
+// fields writes the fields of a struct that encoding/json sends.
 func (g *typer) fields(b *strings.Builder, t reflect.Type, indent string) error {
 	all := flat(t, 0)
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o sentField) bool { return o.name == f.name && o.depth < f.depth }) {
-			continue // the field that lies less deep is sent
+			continue // the field at the smaller depth is sent
 		}
 		text, err := g.typeOf(f.StructField, indent)
 		if err != nil {
@@ -245,7 +245,7 @@ func (g *typer) of(t reflect.Type, indent string) (string, error) {
 	return "", fmt.Errorf("%v is not in the list of types", t)
 }
 
-// note is the comment of a field in the source.
+// note returns the comment of a field in the source.
 func (g *typer) note(t reflect.Type, field string) (string, error) {
 	if t.Name() == "" {
 		return "", nil
@@ -259,7 +259,7 @@ func (g *typer) note(t reflect.Type, field string) (string, error) {
 	return g.notes[key][field], nil
 }
 
-// read notes the comments of a package's structs.
+// read collects the comments in a package's structs.
 func (g *typer) read(pkg string) error {
 	files, err := filepath.Glob(filepath.Join("../../..", strings.TrimPrefix(pkg, "godwit/"), "*.go"))
 	if err != nil {
@@ -297,7 +297,7 @@ func (g *typer) read(pkg string) error {
 	return nil
 }
 
-// TestTypeScriptSees checks that a new field and a new type cannot be forgotten.
+// TestTypeScriptSees checks that a new field or type cannot be forgotten.
 func TestTypeScriptSees(t *testing.T) {
 	type inner struct {
 		A int `json:"a"`

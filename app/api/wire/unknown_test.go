@@ -49,7 +49,8 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// Ignored reads any bytes without a panic, and its value always fits a header.
+// Ignored reads any bytes without a panic, and its value is always valid in a
+// header.
 func FuzzIgnored(f *testing.F) {
 	for _, s := range []string{`{"a":1}`, `{"list":[{"b":2}]}`, `{"one":`, `{"\u00`, `[[`} {
 		f.Add([]byte(s))
