@@ -7,14 +7,14 @@ import (
 	"godwit/engine/kv"
 )
 
-// laneClasses are the sizes of heads that instances have room for, and queries
-// how many they work on.
+// laneClasses are the head sizes that instances have room for, and queries the
+// number of queries that they process.
 var (
 	laneClasses = []int{64, 128, 256, 640}
 	queries     = []int{1, 2, 4, 8}
 )
 
-// laneClass is the smallest class that has room for lanes; 0 where none has.
+// laneClass returns the smallest class with room for lanes, or 0.
 func laneClass(lanes int) int {
 	for _, n := range laneClasses {
 		if lanes <= n {
@@ -28,14 +28,14 @@ func laneClass(lanes int) int {
 type Attention struct {
 	Kernel    *Kernel
 	Constants Constants
-	Params    AttendParams // the caller fills in Parts and the scalars of its op
-	Heads     int          // query heads of one threadgroup
-	Rows      int          // rows of one tile
+	Params    AttendParams // the caller sets Parts and the scalars of its op
+	Heads     int          // query heads per threadgroup
+	Rows      int          // rows per tile
 }
 
-// NewAttention chooses the queries of a threadgroup for group query heads a KV
-// head and tiles of at most rows rows: as many as registers and shared memory
-// hold, heads first. The grid is parts by Slices by tiles.
+// NewAttention chooses the queries of a threadgroup, for group query heads per KV
+// head and tiles of at most rows rows: as many as registers and shared memory hold,
+// heads first. The grid is parts by Slices by tiles.
 func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	lanes := laneClass(k.Lanes)
 	most := mostQueries(lanes, k.second() > 0)
@@ -73,8 +73,8 @@ func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	return a, nil
 }
 
-// mostQueries is how many queries of a class of heads fit in shared memory; 0
-// where not one does.
+// mostQueries returns how many queries of a class of heads fit in shared memory, or
+// 0.
 func mostQueries(lanes int, second bool) int {
 	for i := len(queries) - 1; i >= 0 && lanes > 0; i-- {
 		n := queries[i]
@@ -85,8 +85,8 @@ func mostQueries(lanes int, second bool) int {
 	return 0
 }
 
-// attendConstants are those of attend for a pair: how K and V are read is
-// compiled in for the pairs that are met most.
+// attendConstants returns the constants of attend for a pair of caches. For
+// frequent pairs, the way of reading K and V is compiled in.
 func attendConstants(k, v *Cache, queries, lanes int) Constants {
 	c := anyPair(k.second(), exact(k, v), queries, lanes)
 	if !frequent()[pairOf(k, v)] {
@@ -99,8 +99,8 @@ func attendConstants(k, v *Cache, queries, lanes int) Constants {
 	return c
 }
 
-// anyPair are the constants of attend where it reads from the parameters how K and V
-// lie in their rows.
+// anyPair returns the constants of attend for any pair, for which it reads the
+// format of K and V from the parameters.
 func anyPair(second int, exact bool, queries, lanes int) Constants {
 	return Constants{
 		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": second, "EXACT": int(truth(exact)),
@@ -108,12 +108,12 @@ func anyPair(second int, exact bool, queries, lanes int) Constants {
 	}
 }
 
-// exact reports whether a side has anything exact beside its packed cells.
+// exact reports whether a side has exact cells in addition to its packed cells.
 func exact(k, v *Cache) bool {
 	return k.Exact != nil || k.Pinned != nil || v.Exact != nil || v.Pinned != nil
 }
 
-// beside is what attend has to know of exact pages and sinks.
+// beside returns the parameters of attend for exact pages and pinned rows.
 func (c *Cache) beside() (pack, bytes, tail, pinned uint32) {
 	if c.Exact != nil {
 		p, _ := packing(c.Exact.form)
@@ -125,7 +125,7 @@ func (c *Cache) beside() (pack, bytes, tail, pinned uint32) {
 	return pack, bytes, tail, pinned
 }
 
-// reader is how the values of a row are found.
+// reader describes how to find the values of a row.
 type reader struct{ pack, bits, affine, tail uint32 }
 
 func (c *Cache) readerOf() (r reader) {
@@ -136,7 +136,7 @@ func (c *Cache) readerOf() (r reader) {
 	return r
 }
 
-// reader is what attend has to know of one side.
+// reader returns the parameters of attend for one side.
 func (c *Cache) reader() (pack, bits, affine, tail uint32) {
 	p, _ := packing(c.form)
 	pack, bits, affine = uint32(p), uint32(c.form.Codes.Bits), truth(c.form.Scale.Affine)
@@ -146,7 +146,7 @@ func (c *Cache) reader() (pack, bits, affine, tail uint32) {
 	return pack, bits, affine, tail
 }
 
-// pair is what an instance of attend depends on beside the sizes.
+// pair holds what an instance of attend depends on, apart from the sizes.
 type pair struct {
 	k, v  reader
 	exact bool
@@ -154,16 +154,16 @@ type pair struct {
 
 func pairOf(k, v *Cache) pair { return pair{k.readerOf(), v.readerOf(), exact(k, v)} }
 
-// frequent is the pairs that the presets name and that people choose among, those of
-// one safe type, and those of the types that keep something exactly by default, which
-// all read alike.
+// frequent returns the pairs in presets and those that people choose often, of one
+// safe type each, and pairs of types with a default exact tier, which are all read
+// alike.
 var frequent = sync.OnceValue(func() map[pair]bool {
 	pairs := map[pair]bool{}
 	each(func(k, v *Cache) { pairs[pairOf(k, v)] = true })
 	return pairs
 })
 
-// each calls f for the caches of every frequent pair at the usual sizes of heads.
+// each calls f for the caches of every frequent pair at the usual head sizes.
 func each(f func(k, v *Cache)) {
 	for _, dim := range []int{64, 96, 128, 256} {
 		for _, t := range kv.Types() {
@@ -181,8 +181,8 @@ func each(f func(k, v *Cache)) {
 	}
 }
 
-// wanted is the pairs of the presets, and those of kv.Pairs with three bits or more,
-// for heads of one size.
+// wanted returns the pairs in presets, and those in kv.Pairs with three bits or
+// more, for one head size.
 func wanted(dim int) (list []kv.Want) {
 	in := []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
 	for _, p := range kv.Presets() {
@@ -204,18 +204,18 @@ func wanted(dim int) (list []kv.Want) {
 	return list
 }
 
-// Slices is the grid's second size.
+// Slices returns the second dimension of the grid.
 func (a *Attention) Slices() int {
 	p := &a.Params
 	return int(p.KVHeads) * ((int(p.Group) + a.Heads - 1) / a.Heads)
 }
 
-// PartialFloats is the number of floats of partial for rows rows.
+// PartialFloats returns the number of floats in partial for rows rows.
 func (a *Attention) PartialFloats(rows int) int {
 	return rows * int(a.Params.Heads) * int(a.Params.Parts) * int(a.Params.DV+2)
 }
 
-// tailAt is the byte offset of the tail in a cell.
+// tailAt returns the byte offset of the tail in a cell.
 func (c *Cache) tailAt() uint32 {
 	if c.tail == nil {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// The pairs of the presets, and every mix of the types that keep something exactly,
-// have kernels of their own.
+// Pairs in presets, and every mix of types with a default exact tier, have kernels
+// of their own.
 func TestFrequentPairs(t *testing.T) {
 	var byPage []*kv.Type
 	for _, typ := range kv.Types() {
@@ -37,8 +37,8 @@ func TestFrequentPairs(t *testing.T) {
 	}
 }
 
-// Whatever lies beside keys that a conversation calibrates, the kernels are compiled
-// beforehand.
+// Kernels for keys that conversations calibrate are compiled in advance with every
+// type of values.
 func TestSelfCalibratedInstances(t *testing.T) {
 	have := map[string]bool{}
 	for _, in := range Instances() {

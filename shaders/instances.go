@@ -11,13 +11,14 @@ import (
 	"godwit/engine/dtype"
 )
 
-// Instance is a kernel with its constants: what is compiled.
+// Instance is a kernel with its constants, which can be compiled.
 type Instance struct {
 	Kernel    *Kernel
 	Constants Constants
 }
 
-// Name tells instances apart: the kernel and its constants in alphabetical order.
+// Name identifies an instance by the kernel and its constants in alphabetical
+// order.
 func (i Instance) Name() string {
 	var b strings.Builder
 	b.WriteString(i.Kernel.Name)
@@ -27,11 +28,12 @@ func (i Instance) Name() string {
 	return b.String()
 }
 
-// MMA reports whether an instance needs a device that multiplies matrices by the
-// dialect's mma: NVIDIA's from compute capability 8.0 on, and the emulator.
+// MMA reports whether an instance needs a device that supports the dialect's mma:
+// NVIDIA cards from compute capability 8.0 on, and the emulator.
 func (i Instance) MMA() bool { return i.Constants["MMA"] == 1 }
 
-// Hash is a digest of the source and of what else it is compiled with.
+// Hash returns a hash of the source and of everything else that affects its
+// compilation.
 func (i Instance) Hash(flags ...string) (string, error) {
 	text, err := i.Kernel.Source(i.Constants)
 	if err != nil {
@@ -41,11 +43,10 @@ func (i Instance) Hash(flags ...string) (string, error) {
 	return hex.EncodeToString(h[:16]), nil
 }
 
-// Matvecs are the values of the constant ROWS of matvec.
+// Matvecs are the values of the constant ROWS in matvec.
 var Matvecs = []int{1, 2, 4, 8}
 
-// Instances lists what a device whose kernels are compiled beforehand has, in
-// order of name.
+// Instances lists the instances that are compiled in advance, sorted by name.
 func Instances() []Instance {
 	seen := map[string]Instance{}
 	add := func(kernel string, c Constants) {

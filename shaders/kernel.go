@@ -1,15 +1,14 @@
-// Package shaders holds the GPU kernels, once: C++14 sources over one
-// portability header that compile as Metal, CUDA, HIP and, for the emulator,
-// plain C++. Kernels is the table that backends, the emulator and the source
-// checker read.
+// Package shaders contains the GPU kernels. They are C++14 sources over one
+// portability header and compile as Metal, CUDA, HIP and, for the emulator, plain
+// C++. Backends, the emulator and the source checker all use the table Kernels.
 //
 //	k := shaders.Find("norm")
 //	text, err := k.Source(nil)
 //	params := shaders.Bytes(&shaders.NormParams{...})
 //
-// Metal cannot include files at run time, so Source concatenates: the
-// constants as #define lines, the header, the parameter struct as the Go side
-// declares it, and the kernel's file.
+// Metal cannot include files at run time, so Source concatenates the constants as
+// #define lines, the header, the parameter struct as declared in Go, and the
+// kernel's file.
 //
 // The glossary in engine/kv defines the terms used here.
 package shaders
@@ -23,44 +22,44 @@ import (
 	"unsafe"
 )
 
-// Dir says what a kernel does with a buffer.
+// Dir says how a kernel uses a buffer.
 type Dir uint8
 
 // The directions.
 const (
 	In    Dir = iota // read
-	Out              // written; elements that the launch does not cover keep their value
+	Out              // written; elements that the launch does not cover are unchanged
 	InOut            // both
-	Sum              // added to, atomically: launches that do so need no order
+	Sum              // added to atomically, so launches with it need no order
 )
 
-// Arg is a buffer argument. Its place in Kernel.Args is its binding index; the
-// parameter struct is bound after the last one.
+// Arg is a buffer argument. Its index in Kernel.Args is its binding index. The
+// parameter struct is bound after the last argument.
 type Arg struct {
 	Name string
-	Elem string // the element's name in the dialect: float, uint, int, ushort, uchar
+	Elem string // name of the element type in the dialect: float, uint, int, ushort, uchar
 	Dir  Dir
 }
 
 // Kernel is one entry point.
 type Kernel struct {
 	Name      string
-	Files     []string // sources in the order in which they are joined; the last holds the kernel
+	Files     []string // sources in the order in which they are joined; the last contains the kernel
 	Args      []Arg
 	Params    any      // zero value of the parameter struct: 4-byte scalars only
-	Constants []string // the names that Constants must give, and no others
-	Group     int      // threads of a threadgroup, along x, a multiple of 32
+	Constants []string // names of exactly the required Constants
+	Group     int      // threads per threadgroup, along x, a multiple of 32
 
-	// Resident is how many threadgroups a processor of an NVIDIA card holds at
-	// least: it bounds the registers of a thread. With 0 the compiler weighs
-	// registers against threadgroups, and may spill.
+	// Resident is the minimum number of threadgroups that a processor of an NVIDIA
+	// card should hold, which limits the registers of a thread. If it is 0, the
+	// compiler balances registers against threadgroups, and may spill.
 	Resident int
 }
 
-// Constants are the sizes and choices that are compiled into a pipeline.
+// Constants are sizes and choices that are compiled into a pipeline.
 type Constants map[string]int
 
-// Find returns the kernel of that name, or nil.
+// Find returns the kernel with a name, or nil.
 func Find(name string) *Kernel {
 	for i := range Kernels {
 		if Kernels[i].Name == name {
@@ -70,13 +69,13 @@ func Find(name string) *Kernel {
 	return nil
 }
 
-// Bytes is a parameter struct as the device reads it.
+// Bytes returns a parameter struct in the device's form.
 func Bytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
-// Source returns the text of the kernel with its constants, the same for all
-// platforms.
+// Source returns the text of the kernel with its constants, which is the same for
+// all platforms.
 func (k *Kernel) Source(c Constants) (string, error) {
 	if have, want := slices.Sorted(maps.Keys(c)), slices.Sorted(slices.Values(k.Constants)); !slices.Equal(have, want) {
 		return "", fmt.Errorf("shaders: %s takes the constants %v, given %v", k.Name, want, have)
@@ -105,7 +104,7 @@ func (k *Kernel) Source(c Constants) (string, error) {
 	return b.String(), nil
 }
 
-// appendFile adds a source file; lines are counted as in the file.
+// appendFile adds a source file. Lines are numbered as in the file.
 func appendFile(b *strings.Builder, name string) error {
 	text, err := sources.ReadFile(name)
 	if err != nil {
@@ -116,10 +115,11 @@ func appendFile(b *strings.Builder, name string) error {
 	return nil
 }
 
-// scalars are the types of the fields of a parameter struct.
+// scalars maps the field types of parameter structs to the dialect.
 var scalars = map[reflect.Kind]string{reflect.Uint32: "uint", reflect.Int32: "int", reflect.Float32: "float"}
 
-// declaration is the parameter struct in the dialect, fields in snake case.
+// declaration returns the declaration of a parameter struct in the dialect, with
+// fields in snake case.
 func (k *Kernel) declaration() string {
 	t := reflect.TypeOf(k.Params)
 	var b strings.Builder
@@ -132,7 +132,7 @@ func (k *Kernel) declaration() string {
 	return b.String()
 }
 
-// snake turns KVHeads into kv_heads.
+// snake converts KVHeads to kv_heads.
 func snake(name string) string {
 	var b strings.Builder
 	upper := func(i int) bool { return i >= 0 && i < len(name) && 'A' <= name[i] && name[i] <= 'Z' }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTable checks that the table says what the sources say: the kernel's name,
-// its arguments in order with element and direction, the parameter struct last.
+// TestTable compares the table with the sources: the kernel's name, its arguments
+// in order with element and direction, and the parameter struct at the end.
 func TestTable(t *testing.T) {
 	head := regexp.MustCompile(`KERNEL\((\w+)\)\(([^{]*?)\s+INDICES\)`)
 	marker := regexp.MustCompile(`(\w+)\((\w+), (\w+), (\d+)\)`)
@@ -43,7 +43,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestParams checks that parameter structs are 4-byte scalars only.
+// TestParams checks that parameter structs contain only 4-byte scalars.
 func TestParams(t *testing.T) {
 	for i := range Kernels {
 		p := reflect.TypeOf(Kernels[i].Params)

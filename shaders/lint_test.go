@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the C++ compilers let through and Metal refuses, by pattern.
+// Patterns of code that the C++ compilers accept but Metal rejects.
 var forbidden = []struct {
 	what string
 	re   *regexp.Regexp
@@ -26,10 +26,10 @@ var forbidden = []struct {
 	{"a variable of the program that is not constant", regexp.MustCompile(`(?m)^(static|const|float|uint|int|uchar|ushort|device|threadgroup)\b`)},
 }
 
-// pointer finds pointers and references with the words before the type.
+// pointer matches pointers and references with the words before the type.
 var pointer = regexp.MustCompile(`((?:\b\w+\s+)*)\b(float|uint|int|ushort|uchar|bool|wide|void)\s*[*&]`)
 
-// spaces are the words of which every pointer needs one.
+// spaces are the address spaces, one of which every pointer must name.
 var spaces = []string{"device", "threadgroup", "constant", "thread"}
 
 var (
@@ -37,7 +37,7 @@ var (
 	functions = regexp.MustCompile(`(?m)^FUNC\s+(?:\w+\s+)*?[\w *]*?(\w+)\(([^{]*)\)\s*\{`)
 )
 
-// lint returns what Metal would refuse in the text of a kernel's file.
+// lint returns what Metal would reject in the text of a kernel's file.
 func lint(text string) (faults []string) {
 	text = comments.ReplaceAllString(text, "")
 	add := func(at int, format string, args ...any) {
@@ -77,7 +77,7 @@ func lint(text string) (faults []string) {
 	return faults
 }
 
-// block is the text up to the brace that closes it.
+// block returns the text up to the matching closing brace.
 func block(text string) string {
 	depth := 1
 	for i, c := range text {
@@ -110,8 +110,9 @@ func reaches(calls map[string][]string, from, to string, seen map[string]bool) b
 	return false
 }
 
-// TestLint finds nothing in the kernels. The portability header is what gives
-// platforms their words and is not written in the dialect.
+// TestLint checks that the kernels have no findings. The portability header is
+// excluded, because it defines the dialect for each platform and is not written in
+// it.
 func TestLint(t *testing.T) {
 	names, err := fs.Glob(sources, "*.h")
 	if err != nil || len(names) < 20 {
@@ -131,7 +132,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintFinds gives the lint what it is for.
+// TestLintFinds checks that the lint finds what it is for.
 func TestLintFinds(t *testing.T) {
 	for text, want := range map[string]string{
 		"FUNC float f(float v) { return [&](float a) { return a; }(v); }\n":                "a lambda",
@@ -157,9 +158,9 @@ func TestLintFinds(t *testing.T) {
 	}
 }
 
-// TestPlatforms lists the branches of the sources that depend on the platform,
-// and so are read by no emulator: those of the portability header, and of an
-// inner product of the prefill where a platform has its own.
+// TestPlatforms lists the platform-specific branches in the sources, which the
+// emulator does not compile: those in the portability header, and those in an inner
+// product of the prefill.
 func TestPlatforms(t *testing.T) {
 	names, err := fs.Glob(sources, "*.h")
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"godwit/engine/kv"
 )
 
-// ErrForm is wrapped where no kernel reads or writes a cache type.
+// ErrForm is wrapped by errors about cache types that no kernel supports.
 var ErrForm = errors.New("no kernel for this form of cache")
 
-// Pack is how a kernel finds the values of a row.
+// Pack is the way in which a kernel finds the values of a row.
 type Pack int
 
-// The packings, numbered as in form.h.
+// The packings, with the numbers in form.h.
 const (
 	F32Values Pack = iota
 	F16Values
@@ -29,31 +29,32 @@ const (
 	CyclicCodes
 )
 
-// ChunkCells is the number of positions whose softmax attend computes together;
-// a part is a whole number of chunks.
+// ChunkCells is the number of positions whose softmax attend computes together. A
+// part is a whole number of these chunks.
 const ChunkCells = 512
 
-// maxShared is the shared memory that attend may plan with, in bytes; the rest
-// of the 32 KiB is for its small arrays.
+// maxShared is the shared memory, in bytes, that attend may plan with. The rest of
+// the 32 KiB is for its small arrays.
 const maxShared = 29 << 10
 
 // Cache is one side of a layer's cache as the kernels see it: a cache type at a
-// head size, all of it data of the type's literal. A head has one form, or is cut
-// into blocks of one trellis code, and after that perhaps a tail of f16 values.
+// head size. All its data comes from the type's literal. A head has one form, or is
+// divided into blocks with one trellis code, possibly followed by f16 values.
 type Cache struct {
-	HeadDim   int // values of a head
-	Lanes     int // values in the rotated domain, zeros included
-	HeadBytes int // bytes of a head in one cell
+	HeadDim   int // values per head
+	Lanes     int // values in the rotated domain, including padding
+	HeadBytes int // bytes per head in one cell
 
-	// SelfCalibrated reports whether packed keys are normalised by what each
-	// conversation has measured. Exact keys are not, so they need other queries.
+	// SelfCalibrated reports whether packed keys are normalised with each
+	// conversation's own calibration. Exact keys are not normalised, so they need
+	// other queries.
 	SelfCalibrated bool
 
-	// Exact and Pinned are the forms of those tiers, in the same rotated domain;
-	// nil without the tier.
+	// Exact and Pinned are the forms of those tiers, in the same rotated domain.
+	// They are nil if there is no such tier.
 	Exact, Pinned *Cache
 
-	form *kv.Type // the first segment's
+	form *kv.Type // form of the first segment
 	segs []kv.Segment
 	tail *kv.Segment
 	cut  int // number of values in blocks of a trellis
@@ -61,18 +62,18 @@ type Cache struct {
 	view bool
 }
 
-// Launch is a kernel with what it needs of a cache. Its grid is X by heads by
-// rows of the batch, unless its method says otherwise.
+// Launch is a kernel with the data that it needs from a cache type. Its grid is X
+// by heads by rows of the batch, unless its method says otherwise.
 type Launch struct {
 	Kernel    *Kernel
 	Constants Constants
 	Params    []byte
-	Table     []float32 // what the argument form holds
+	Table     []float32 // content of the argument form
 	X         uint32
 }
 
-// NewCache describes a type at a head size. ropeBase is that of the keys, 0 for
-// the type's own.
+// NewCache describes a type at a head size. ropeBase is the base of the keys' RoPE,
+// or 0 for the type's default.
 func NewCache(t *kv.Type, headDim int, ropeBase float32) (*Cache, error) {
 	segs := t.Segments(headDim)
 	c := &Cache{HeadDim: headDim, Lanes: t.Padded(headDim), HeadBytes: t.RowBytes(headDim), segs: segs, form: segs[0].Form, base: ropeBase}
@@ -101,7 +102,7 @@ func NewCache(t *kv.Type, headDim int, ropeBase float32) (*Cache, error) {
 	return c, nil
 }
 
-// Beside adds what is kept exactly beside the packed cells; nil for nothing.
+// Beside adds the exact tiers in addition to the packed cells. nil adds none.
 func (c *Cache) Beside(exact, pinned *kv.Type) (err error) {
 	if exact != nil {
 		if c.Exact, err = NewCache(exact, c.HeadDim, c.base); err != nil {
@@ -117,11 +118,11 @@ func (c *Cache) Beside(exact, pinned *kv.Type) (err error) {
 	return err
 }
 
-// cyclic reports whether the codes are a trellis.
+// cyclic reports whether the codes are trellis codes.
 func (c *Cache) cyclic() bool { return !c.form.Float && c.form.Codes.Packing == kv.Cyclic }
 
-// alike reports whether a later segment is the first one in a smaller size, so that
-// one table serves both.
+// alike reports whether a later segment is a smaller version of the first one, so
+// that both can use one table.
 func (c *Cache) alike(f *kv.Type) bool {
 	a, b := &c.form.Rotation, &f.Rotation
 	prefix := func(a, b []float32) bool { return len(b) <= len(a) && slices.Equal(a[:len(b)], b) }
@@ -131,7 +132,7 @@ func (c *Cache) alike(f *kv.Type) bool {
 		prefix(a.Pre, b.Pre) && prefix(a.Mid, b.Mid) && prefix(a.Post, b.Post)
 }
 
-// greedy reports whether the blocks are those that cut_block finds.
+// greedy reports whether cut_block finds these blocks.
 func (c *Cache) greedy() bool {
 	left := c.cut
 	for i, s := range c.segs {
@@ -144,7 +145,7 @@ func (c *Cache) greedy() bool {
 	return left == 0
 }
 
-// View is V where V is the first dim values of K's rows.
+// View returns V for a cache in which V is the first dim values of K's rows.
 func (c *Cache) View(dim int) *Cache {
 	v := *c
 	v.HeadDim, v.view, v.Lanes = dim, true, dim
@@ -169,7 +170,7 @@ func (c *Cache) View(dim int) *Cache {
 	return &v
 }
 
-// packing is the Pack of a simple form.
+// packing returns the Pack of a simple form.
 func packing(f *kv.Type) (Pack, error) {
 	floats := map[dtype.Type]Pack{dtype.F32: F32Values, dtype.F16: F16Values, dtype.BF16: BF16Values}
 	codes := map[kv.Packing]Pack{
@@ -185,10 +186,10 @@ func packing(f *kv.Type) (Pack, error) {
 	return from, nil
 }
 
-// group is the number of values that are packed together.
+// group returns the number of values that are packed together.
 func (c *Cache) group() int { return max(c.form.Elems, c.form.Rotation.Size, 1) }
 
-// rotations is the number of transforms of the rotation.
+// rotations returns the number of transforms in the rotation.
 func (c *Cache) rotations() int {
 	switch r := &c.form.Rotation; {
 	case r.Size == 0:
@@ -199,8 +200,8 @@ func (c *Cache) rotations() int {
 	return 2
 }
 
-// residual is 1 for signs of the values, 2 for signs of a projection; 0 for none
-// that scores read.
+// residual returns 1 for signs of the values, 2 for signs of a projection, and 0 if
+// scores read no residual.
 func (c *Cache) residual() int {
 	r := c.form.Residual
 	switch {
@@ -215,10 +216,12 @@ func (c *Cache) residual() int {
 // HasResidual reports whether scores need the second vector of kv_query.
 func (c *Cache) HasResidual() bool { return c.residual() > 0 }
 
-// PackedByPage reports whether rows are packed from their exact form.
+// PackedByPage reports whether rows are packed a page at a time from their exact
+// form.
 func (c *Cache) PackedByPage() bool { return c.cyclic() && c.Exact != nil }
 
-// selfCalibrated is c with keys that each conversation levels; nil where that is not for it.
+// selfCalibrated returns c with keys that each conversation normalises, or nil if
+// the type does not need this.
 func (c *Cache) selfCalibrated() *Cache {
 	if !c.form.Normalised || !c.PackedByPage() {
 		return nil
@@ -228,8 +231,8 @@ func (c *Cache) selfCalibrated() *Cache {
 	return &self
 }
 
-// second is how attend reads its second vector of a query: 0 not at all, 1 for the
-// signs of a residual, 2 for exact rows.
+// second returns how attend uses the second vector of a query: 0 not at all, 1 for
+// the signs of a residual, 2 for exact rows.
 func (c *Cache) second() int {
 	switch {
 	case c.HasResidual():
@@ -240,13 +243,13 @@ func (c *Cache) second() int {
 	return 0
 }
 
-// Rotates reports whether queries pass kv_query before attend; where they do
-// not, attend reads them as they are.
+// Rotates reports whether queries need kv_query before attend. Otherwise attend
+// reads them directly.
 func (c *Cache) Rotates() bool { return c.rotations() > 0 || c.Lanes != c.HeadDim }
 
-// Combine is the launch that merges the parts of a row. Its grid is heads by
-// rows; sinks is 1 where each head has a logit without a value, shifted reports
-// whether scores lack a shift that it has.
+// Combine returns the launch that merges the parts of a row. Its grid is heads by
+// rows. sinks is 1 if each head has a sink logit. shifted reports whether scores
+// lack the product with the keys' mean.
 func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 	p := AttendCombineParams{
 		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinkLogits), Shifted: truth(shifted), Inverse: one(c.form.Rotation.Inverse),
@@ -264,12 +267,12 @@ func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 	}
 }
 
-// tableVectors is where the vectors begin in a table, PRE in form.h.
+// tableVectors is the offset of the vectors in a table, PRE in form.h.
 const tableVectors = 64
 
-// Table is what the argument form of kernels holds: levels and boundaries, 32
-// each, then the vectors of the rotation and of the residual, and the polar data or
-// the levels of a trellis.
+// Table returns the content of the kernels' argument form: levels and boundaries,
+// 32 each, then the vectors of the rotation and of the residual, and the polar data
+// or the levels of a trellis.
 func (c *Cache) Table() []float32 {
 	f, size := c.form, c.group()
 	t := make([]float32, tableVectors+4*size)
@@ -297,7 +300,7 @@ func (c *Cache) Table() []float32 {
 	return t
 }
 
-// levelsAt is where the levels begin in the table.
+// levelsAt returns the offset of the levels in the table.
 func (c *Cache) levelsAt() uint32 {
 	if c.cyclic() {
 		return uint32(tableVectors + 4*c.group())
@@ -305,7 +308,7 @@ func (c *Cache) levelsAt() uint32 {
 	return 0
 }
 
-// polar is the table of polar.h.
+// polar returns the table for polar.h.
 func (c *Cache) polar() []float32 {
 	p, n := c.form.Polar, c.form.Elems
 	base := float64(c.base)
@@ -334,7 +337,7 @@ func truth(b bool) uint32 {
 	return 0
 }
 
-// one is the factor of a rotation, of which 0 stands for 1.
+// one returns a rotation's factor, of which 0 stands for 1.
 func one(v float32) float32 {
 	if v == 0 {
 		return 1

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadme keeps the example of the README what the source says, and its words
-// those of the header.
+// TestReadme compares the README's example with the source, and its words with the
+// header.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

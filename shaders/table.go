@@ -5,13 +5,13 @@ import "embed"
 //go:embed *.h
 var sources embed.FS
 
-// Kernels is the table of all kernels. Values are [rows][width] float; a
-// launch of an element-wise kernel covers Count elements, one a thread.
+// Kernels is the table of all kernels. Values are [rows][width] float. A launch of
+// an element-wise kernel covers Count elements, one per thread.
 //
-// The buffer rows has four ints a row of the batch: its position, the length
-// of its sequence after the batch, the index in tables of its sequence's first
-// page, and its sequence. The buffer grid is the code book of weights
-// of an IQ format, of others anything.
+// The buffer rows has four ints per row of the batch: its position, the length of
+// its sequence after the batch, the index in tables of its sequence's first page,
+// and its sequence. The buffer grid holds the codebook of an IQ weight format, and
+// is not read for other formats.
 var Kernels = []Kernel{
 	{
 		Name: "unary", Files: []string{"elementwise.h", "unary.h"}, Group: 256, Params: UnaryParams{},
@@ -62,7 +62,7 @@ var Kernels = []Kernel{
 		},
 	},
 	{
-		// a thread for each of rows·heads·(HeadDim-HalfDim) items
+		// one thread for each of rows·heads·(HeadDim-HalfDim) items
 		Name: "rope", Files: []string{"angle.h", "rope.h"}, Group: 256, Params: RopeParams{},
 		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
 	},
@@ -106,7 +106,8 @@ var Kernels = []Kernel{
 		},
 	},
 	{
-		// a thread for each of Count·ceil(Cols/8) runs; ids are tokens, positions or zeros
+		// one thread for each of Count·ceil(Cols/8) groups; ids are tokens,
+		// positions or zeros
 		Name: "embed", Files: []string{"weights.h", "embed.h"}, Group: 128, Params: EmbedParams{}, Constants: []string{"WEIGHT"},
 		Args: []Arg{{"w", "uchar", In}, {"ids", "int", In}, {"grid", "uint", In}, {"y", "float", Out}},
 	},
@@ -119,7 +120,7 @@ var Kernels = []Kernel{
 	{
 		// grid: x = ceil(Rows/64), y = ceil(Batch/32)
 		Name: "matmul", Files: []string{"weights.h", "matrix8.h", "matmul.h"}, Group: 128, Resident: 5, Params: MatmulParams{},
-		Constants: []string{"WEIGHT", "MMA"}, // MMA is 1 for devices with the dialect's mma, 2 for those with matrix8
+		Constants: []string{"WEIGHT", "MMA"}, // MMA is 1 for devices that support the dialect's mma, 2 for those that support matrix8
 		Args:      []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"grid", "uint", In}, {"y", "float", Out}},
 	},
 	{

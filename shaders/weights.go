@@ -2,8 +2,8 @@ package shaders
 
 import "godwit/engine/dtype"
 
-// weights are the formats of weights that the kernels read, by the numbers that
-// weights.h knows.
+// weights are the weight formats that the kernels support, by their numbers in
+// weights.h.
 var weights = map[dtype.Type]bool{
 	dtype.F32: true, dtype.F16: true, dtype.BF16: true, dtype.Q8_0: true, dtype.Q4_0: true, dtype.Q4_1: true, dtype.Q5_0: true,
 	dtype.Q5_1: true, dtype.Q4_K: true, dtype.Q5_K: true, dtype.Q6_K: true, dtype.IQ4_NL: true, dtype.IQ4_XS: true, dtype.MXFP4: true,
@@ -12,5 +12,5 @@ var weights = map[dtype.Type]bool{
 	dtype.IQ2_S: true, dtype.IQ3_XXS: true, dtype.IQ3_S: true,
 }
 
-// Weight reports whether the kernels with a constant WEIGHT read a format.
+// Weight reports whether kernels with the constant WEIGHT support a format.
 func Weight(t dtype.Type) bool { return weights[t] }

@@ -8,7 +8,7 @@ import (
 	"godwit/engine/dtype"
 )
 
-// The formats that weights.h has a branch for are those of Weight.
+// weights.h has a branch for exactly the formats that Weight reports.
 func TestWeights(t *testing.T) {
 	text, err := sources.ReadFile("weights.h")
 	if err != nil {

@@ -2,20 +2,20 @@ package shaders
 
 import "godwit/engine/kv"
 
-// Target is where rows of a layer are written, as cell_of in cells.h finds it. The
-// zero value is the packed cells of a layer that keeps nothing exactly.
+// Target says where rows of a layer are written, in the way that cell_of in cells.h
+// finds it. The zero value is the packed cells of a layer without exact tiers.
 type Target struct {
 	Tier         kv.Tier
-	PackedByPage bool // packed cells wait where the row has an exact page
-	Exact        int  // places from a sequence's first page to its first exact page in tables
-	Private      int  // exact pages before those at Passing
-	Passing      int  // in units of 64 bytes
-	Pinned       int  // positions of a sequence
+	PackedByPage bool // a row with an exact page does not write its packed cell yet
+	Exact        int  // distance in tables from a sequence's first page to its first exact page
+	Private      int  // number of exact pages before those at Passing
+	Passing      int  // offset in units of 64 bytes
+	Pinned       int  // number of positions per sequence
 	Side         kv.Side
 	Inspect      bool // count rows with NaN or infinity
 }
 
-// Encode lists the launches that write rows of x to a part of the cache; c is the
+// Encode lists the launches that write rows of x to a tier of the cache. c is the
 // form of that tier. The grid is X by kvHeads by rows.
 func (c *Cache) Encode(kvHeads int, to Target) []Launch {
 	var list []Launch
@@ -97,15 +97,15 @@ func (c *Cache) trellis(s kv.Segment, kvHeads int, to Target) Launch {
 	}
 }
 
-// Repack is a launch of kv_repack with the parameters that its caller sets.
+// Repack is a launch of kv_repack. The caller sets its parameters.
 type Repack struct {
 	Launch
 	*KvRepackParams
 }
 
-// Repack lists the launches that pack pages from their exact form, none for forms
-// that are packed as they are written. The grid is X by
-// kvHeads by 64 cells of each page; exact is as for Encode.
+// Repack lists the launches that pack pages from their exact form. It is empty
+// for forms that are packed when they are written. The grid is X by kvHeads by 64
+// cells of each page. exact is as for Encode.
 func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	if !c.cyclic() {
 		return nil
@@ -133,8 +133,8 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	return list
 }
 
-// Query lists the launches that turn query heads; none where they are read as
-// they are. The grid is X by heads by rows.
+// Query lists the launches that rotate query heads. It is empty if attend reads
+// queries directly. The grid is X by heads by rows.
 func (c *Cache) Query(heads int) []Launch {
 	if !c.Rotates() {
 		return nil

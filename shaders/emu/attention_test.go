@@ -15,21 +15,21 @@ import (
 	"godwit/shaders"
 )
 
-// attendCase is the last rows of a sequence attending to all of it.
+// attendCase computes attention for the last rows of a sequence.
 type attendCase struct {
 	k, v                *kv.Type
 	heads, kvHeads      int
 	dimK, dimV          int
-	cells, rows         int // positions of the sequence, and how many of the last ones ask
-	parts, tile         int // 0: 1
+	cells, rows         int // positions of the sequence, and number of rows
+	parts, tile         int // 0 means 1
 	window              int
 	cap                 float32
 	sparse              float32
 	temper              kv.Temper
 	withSinkLogits, mla bool
 	both                bool                // bidirectional
-	still               bool                // all keys alike
-	sharp               bool                // queries four times as long
+	still               bool                // all keys are equal
+	sharp               bool                // queries are four times as long
 	edit                func(string) string // edits the source of attend and attend_combine
 }
 
@@ -52,7 +52,7 @@ func (c *attendCase) inputs() (q, k, v []float32) {
 // sinkLogits is the extra logit of each head.
 func (c *attendCase) sinkLogits() []float32 { return normal(4, c.heads) }
 
-// oracle is the output of the asking rows in float64.
+// oracle returns the output of the rows, computed in float64.
 func (c *attendCase) oracle(t *testing.T) []float64 {
 	t.Helper()
 	q, k, v := c.inputs()
@@ -86,7 +86,7 @@ func (c *attendCase) oracle(t *testing.T) []float64 {
 
 func (c *attendCase) scale() float32 { return float32(1 / math.Sqrt(float64(c.dimK))) }
 
-// pages is a page table out of order, behind two entries of another sequence.
+// pages returns an unordered page table, after two entries of another sequence.
 func (c *attendCase) pages() (tables []int32, n int) {
 	n = (c.cells+63)/64 + 1
 	tables = []int32{0, 0}
@@ -103,8 +103,8 @@ func (c *attendCase) pages() (tables []int32, n int) {
 	return tables, n
 }
 
-// fill is a cache in which the rows of x lie in the format's own bytes; the rest
-// of it is bytes that are NaN in every float.
+// fill returns a cache with the rows of x in the format's own bytes. The rest of it
+// is NaN in every float type.
 func (c *attendCase) fill(t *kv.Type, x []float32, dim int) []byte {
 	tables, n := c.pages()
 	size := t.RowBytes(dim)
@@ -121,10 +121,10 @@ func (c *attendCase) fill(t *kv.Type, x []float32, dim int) []byte {
 	return cache
 }
 
-// counts are what attend counted.
+// counts are the counters of attend.
 type counts struct{ considered, skipped, read uint64 }
 
-// run attends on every device and returns the output.
+// run runs attention on every device and returns the output.
 func (c *attendCase) run(t *testing.T) ([]float32, counts) {
 	t.Helper()
 	y, n, err := c.try(t)
@@ -199,7 +199,7 @@ func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
 	return as[float32](merged["y"]), counts{binary.LittleEndian.Uint64(n), binary.LittleEndian.Uint64(n[8:]), binary.LittleEndian.Uint64(n[16:])}, nil
 }
 
-// rotate is the queries in the domain of the keys, and the residual's vector.
+// rotate returns the queries in the domain of the keys, and the residual's vector.
 func (c *attendCase) rotate(t *testing.T, kc *shaders.Cache, q []float32) (rotated, res []byte) {
 	t.Helper()
 	if !kc.Rotates() {
@@ -216,10 +216,11 @@ func (c *attendCase) rotate(t *testing.T, kc *shaders.Cache, q []float32) (rotat
 	return rotated, res
 }
 
-// bound is what the arithmetic explains: a score is a sum of about 4·dimK rounded
-// terms no larger than the product of the lengths, of random sign, six standard
-// deviations; a weight is off by the share its score is off by, the output by
-// that share of the spread of V, whose sum over the cells rounds too.
+// bound is the error that the arithmetic explains. A score is a sum of about 4·dimK
+// rounded terms that are at most the product of the lengths and have random signs,
+// so six standard deviations are allowed. A weight has the relative error of its
+// score, and the output has that share of the spread of V, whose sum over the cells
+// also rounds.
 func (c *attendCase) bound() float64 {
 	q, k, v := c.inputs()
 	if c.mla {
@@ -234,7 +235,7 @@ func (c *attendCase) bound() float64 {
 	return score*2*4 + 6*math.Sqrt(4*1024)*eps*longest(v, c.dimV)/math.Sqrt(float64(c.dimV))*4
 }
 
-// longest is the length of the longest of rows of n values.
+// longest returns the length of the longest of rows of n values.
 func longest(x []float32, n int) (most float64) {
 	for ; len(x) > 0; x = x[n:] {
 		var s float64
@@ -278,7 +279,8 @@ func typed(t *testing.T, name string, dim int) *kv.Type {
 	return form
 }
 
-// TestAttendForms reads every form as K and V; those with a residual only as K.
+// TestAttendForms reads every form as K and V. Forms with a residual are only read
+// as K.
 func TestAttendForms(t *testing.T) {
 	for _, named := range kv.Forms() {
 		t.Run(named.Name, func(t *testing.T) {
@@ -298,7 +300,7 @@ func TestAttendForms(t *testing.T) {
 	}
 }
 
-// TestAttendOps covers what an op and a layout may need.
+// TestAttendOps covers the features of ops and layouts.
 func TestAttendOps(t *testing.T) {
 	turbo := typed(t, "turbo3", 128)
 	for _, c := range []attendCase{
@@ -328,7 +330,7 @@ func name(t *kv.Type) string {
 	return t.Name
 }
 
-// TestAttendTiles wants the same bits however rows are tiled.
+// TestAttendTiles checks that the tiling of rows changes no bit.
 func TestAttendTiles(t *testing.T) {
 	c := attendCase{k: typed(t, "turbo3", 128), v: kv.Q8_0, heads: 2, kvHeads: 1, dimK: 128, dimV: 128, cells: 700, rows: 9}
 	c.tile = 1
@@ -342,10 +344,10 @@ func TestAttendTiles(t *testing.T) {
 	}
 }
 
-// sparseWant is what attend must count for one row of keys in f32: weights are
-// measured against the largest of their 512 positions, and a row of V is read if
-// any head of its KV head keeps it. The output is that of the kept weights, the
-// sum that of all.
+// sparseWant returns what attend must count for one row with f32 keys. Weights are
+// compared with the largest among their 512 positions, and a row of V is read if
+// any query head of its KV head keeps it. The output is the sum over the kept
+// weights, and sum is that over all weights.
 func (c *attendCase) sparseWant() (n counts, out []float64) {
 	q, k, v := c.inputs()
 	q = q[(c.cells-1)*c.heads*c.dimK:]

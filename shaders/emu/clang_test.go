@@ -15,8 +15,8 @@ import (
 	"godwit/shaders"
 )
 
-// layer is one way in which clang reads the Metal branch of the header and every
-// kernel: with testdata/metal_stdlib in the place of Metal's own library.
+// layer is a mode in which clang reads the header's Metal branch and every kernel,
+// with testdata/metal_stdlib instead of Metal's own library.
 type layer struct {
 	name string
 	args []string
@@ -25,8 +25,8 @@ type layer struct {
 
 var layers = []layer{
 	{
-		// Pointers of different address spaces are different types here. C++ wants
-		// shared arrays static, Metal does not allow the word.
+		// Pointers of different address spaces are different types in this mode.
+		// C++ requires static shared arrays, but Metal does not allow the word.
 		"c++14",
 		[]string{"-x", "c++", "-std=c++14", "-DSPACES=1"},
 		func(s string) string {
@@ -34,14 +34,14 @@ var layers = []layer{
 		},
 	},
 	{
-		// Real address spaces, and OpenCL's rules for where a variable may lie.
+		// Real address spaces, and OpenCL's rules for the placement of variables.
 		"clc++2021",
 		[]string{"-x", "clcpp", "-cl-std=clc++2021", "-cl-no-stdinc", "-target", "spir64", "-DSPACES=0"},
 		func(s string) string { return s },
 	},
 }
 
-// compile returns what clang says about a text.
+// compile returns clang's messages about a text.
 func (l *layer) compile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kernel.metal")
@@ -58,7 +58,7 @@ func (l *layer) compile(t *testing.T, text string) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// needClang skips where there is no clang, but not in CI.
+// needClang skips the test if clang is missing, except in CI.
 func needClang(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("clang"); err != nil {
@@ -69,15 +69,15 @@ func needClang(t *testing.T) {
 	}
 }
 
-// TestMetal has clang read every instance as Metal in both layers, with the offsets
-// of the parameter struct's fields asserted as Go lays them out.
+// TestMetal lets clang read every instance as Metal in both layers. The offsets of
+// the parameter struct's fields are asserted to equal Go's.
 func TestMetal(t *testing.T) {
 	needClang(t)
 	used := map[string]bool{}
 	for _, i := range shaders.Instances() {
 		used[i.Kernel.Name] = true
 		if i.MMA() {
-			i.Constants["MMA"] = 2 // what Metal has instead
+			i.Constants["MMA"] = 2 // Metal uses this instead
 		}
 		text, err := i.Kernel.Source(i.Constants)
 		if err != nil {
@@ -100,7 +100,7 @@ func TestMetal(t *testing.T) {
 	}
 }
 
-// layout asserts that the device sees the fields where Go puts them.
+// layout asserts that the device's field offsets equal Go's.
 func layout(k *shaders.Kernel) string {
 	p := reflect.TypeOf(k.Params)
 	var b strings.Builder
@@ -114,7 +114,7 @@ func layout(k *shaders.Kernel) string {
 	return b.String()
 }
 
-// TestMetalFinds gives the layers what they are for.
+// TestMetalFinds checks that each layer finds the errors that it is for.
 func TestMetalFinds(t *testing.T) {
 	needClang(t)
 	text, err := shaders.Find("norm").Source(nil)

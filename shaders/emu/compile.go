@@ -25,14 +25,15 @@ import (
 //go:embed emu.h
 var runtimeText []byte
 
-// flags make arithmetic what the sources say: no contraction, no reordering.
+// flags make arithmetic follow the sources exactly, without contraction or
+// reordering.
 var flags = []string{
 	"-std=c++14", "-O2", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off",
 	"-fno-strict-aliasing", "-fvisibility=hidden", "-w", "-DGODWIT_EMULATOR",
 }
 
-// machineFlags lets the compiler use the fused multiply-add of this machine,
-// which the sources include by name.
+// machineFlags allow the compiler to use this machine's fused multiply-add, which
+// the sources request explicitly.
 func machineFlags() []string {
 	if cpu.X86.HasFMA && cpu.X86.HasAVX2 {
 		return []string{"-mavx2", "-mfma"}
@@ -47,7 +48,7 @@ type compiler struct {
 	dir           string
 }
 
-// loaded are the libraries of this process by file; they are never closed.
+// loaded holds the libraries of this process by file. They are never closed.
 var loaded struct {
 	sync.Mutex
 	libs map[string]*library
@@ -80,7 +81,8 @@ func newCompiler(name, dir string) (*compiler, error) {
 	return &compiler{path, strings.TrimSpace(version), append(machineFlags(), flags...), dir}, nil
 }
 
-// load returns the library of a kernel's text, compiling it if no process did before.
+// load returns the library of a kernel's text. It compiles the text unless a
+// process has done so before.
 func (c *compiler) load(kernel, text string) (uintptr, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", runtime.GOARCH, c.path, c.version, c.flags, runtimeText, text)
@@ -114,8 +116,8 @@ func (c *compiler) open(file, kernel, text string) (uintptr, error) {
 	return handle, nil
 }
 
-// build compiles into a folder of its own and moves the result, so that
-// processes that build the same kernel do not meet.
+// build compiles in a temporary folder and moves the result, so that processes that
+// build the same kernel do not interfere.
 func (c *compiler) build(file, kernel, text string) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
@@ -142,7 +144,7 @@ func (c *compiler) build(file, kernel, text string) error {
 	return os.Rename(filepath.Join(dir, "kernel.so"), file)
 }
 
-// head is the first n lines of a text.
+// head returns the first n lines of a text.
 func head(text string, n int) string {
 	lines := strings.SplitN(text, "\n", n+1)
 	return strings.Join(lines[:min(n, len(lines))], "\n")

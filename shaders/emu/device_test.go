@@ -12,7 +12,7 @@ import (
 	"godwit/shaders"
 )
 
-// fresh is a device whose errors disturb no other test.
+// fresh opens a device whose errors do not affect other tests.
 func fresh(t *testing.T) *device {
 	t.Helper()
 	d, err := Open(Options{Memory: 1 << 20})
@@ -36,7 +36,7 @@ func alloc(t *testing.T, d gpu.Device, size int64, data []byte) gpu.Buffer {
 	return b
 }
 
-// TestNoCompiler wants one clear error.
+// TestNoCompiler checks for one clear error.
 func TestNoCompiler(t *testing.T) {
 	_, err := Open(Options{Compiler: "no-such-compiler"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-compiler") || !strings.Contains(err.Error(), "CXX") {
@@ -44,7 +44,8 @@ func TestNoCompiler(t *testing.T) {
 	}
 }
 
-// TestBrokenKernel wants the compiler's words with the line of the file.
+// TestBrokenKernel checks that the error contains the compiler's message with the
+// file's line.
 func TestBrokenKernel(t *testing.T) {
 	d := fresh(t)
 	k := shaders.Find("gather")
@@ -77,7 +78,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTransfers refuses what lies outside a buffer.
+// TestTransfers checks that transfers outside of a buffer are rejected.
 func TestTransfers(t *testing.T) {
 	d := fresh(t)
 	b, given := alloc(t, d, 8, nil), alloc(t, d, 4, []byte{1, 2, 3, 4})
@@ -97,8 +98,8 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
-// TestLaunchRefuses wants an error from Submit, and again from Wait, for launches
-// that do not fit the table.
+// TestLaunchRefuses checks that launches which do not match the table give an error
+// from Submit, and again from Wait.
 func TestLaunchRefuses(t *testing.T) {
 	params := shaders.Bytes(&shaders.GatherParams{Count: 4, Width: 1})
 	for name, launch := range map[string]func(d *device, p gpu.Pipeline, b gpu.Buffer){
@@ -137,7 +138,8 @@ func TestLaunchRefuses(t *testing.T) {
 	}
 }
 
-// TestBarrier wants launches before a barrier to be seen after it, in every order.
+// TestBarrier checks that launches before a barrier are visible after it, in every
+// order.
 func TestBarrier(t *testing.T) {
 	for order, d := range devices {
 		p, err := d.Pipeline(shaders.Find("unary"), nil)

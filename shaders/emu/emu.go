@@ -1,14 +1,14 @@
 //go:build linux || darwin
 
-// Package emu runs the kernels on the CPU, as gpu.Device: every commit tests
-// them on machines without a GPU. It compiles their sources with $CXX or c++
-// when they are first used and keeps the results in the user's cache folder.
+// Package emu runs the kernels on the CPU, as a gpu.Device, so that every commit
+// can be tested without a GPU. It compiles the sources with $CXX or c++ at first
+// use and caches the results in the user's cache folder.
 //
-// A thread of a kernel is a fiber. Threads that stand at different collectives,
-// or at none, are reported with the line; shared memory starts as NaN, has
-// zones around each array, and ends at 32 KiB. Options.Order chooses the order
-// in which lanes, threadgroups and unordered launches run: a kernel whose
-// result depends on it lacks a barrier.
+// Each thread of a kernel is a fiber. If threads wait at different collectives, or
+// some wait while others have ended, the error contains the lines. Shared memory
+// starts as NaN, has guard zones around each array, and ends at 32 KiB.
+// Options.Order sets the order of lanes, threadgroups and unordered launches. If a
+// kernel's result depends on it, a barrier is missing.
 package emu
 
 import (
@@ -29,17 +29,17 @@ import (
 	"godwit/shaders"
 )
 
-// Built says whether this build has the emulator.
+// Built reports whether this build has the emulator.
 const Built = true
 
 // Options for Open; the zero value works.
 type Options struct {
-	Order    int    // 0: ascending, 1: descending, others: shuffled
-	Threads  int    // threads of the machine; 0: all
+	Order    int    // 0 for ascending, 1 for descending, others shuffled
+	Threads  int    // number of CPU threads; 0 for all
 	Compiler string // default: $CXX, or c++
-	Cache    string // folder for compiled kernels; default: godwit/emu in the user's
-	Memory   int64  // most bytes of all buffers; 0: 64 GiB
-	MMA      int    // what the device says as gpu.Multiplier
+	Cache    string // folder for compiled kernels; by default godwit/emu in the user's cache folder
+	Memory   int64  // maximum bytes of all buffers; 0 for 64 GiB
+	MMA      int    // the device's value of gpu.Multiplier
 }
 
 // device is the emulated GPU.
@@ -47,7 +47,7 @@ type device struct {
 	o       Options
 	c       *compiler
 	workers []*worker
-	queue   []launch // recorded since the last Submit
+	queue   []launch // launches recorded since the last Submit
 	order   []int    // scratch of Submit
 	used    int64
 	err     error
@@ -83,19 +83,20 @@ func (d *device) Info() backend.Info {
 	}
 }
 
-// MMA is what the options say.
+// MMA returns the value in the options.
 func (d *device) MMA() int { return d.o.MMA }
 
-// zone is the number of bytes before and after a buffer that no kernel may write.
+// zone is the number of guard bytes before and after a buffer, which kernels must
+// not write.
 const zone = 256
 
 const red = 0xa5
 
-// buffer is memory with a zone on both sides, or memory of the caller's.
+// buffer is memory with guard zones on both sides, or the caller's memory.
 type buffer struct {
 	d     *device
 	label string
-	all   []byte // zones included; nil for the caller's memory
+	all   []byte // includes the guard zones; nil for the caller's memory
 	data  []byte
 }
 
@@ -105,8 +106,8 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	case data != nil && int64(len(data)) != size:
 		return nil, fmt.Errorf("emu: %s: %d bytes of data for %d", label, len(data), size)
 	case data != nil:
-		// Kernels are native code, which must not read a mapped file: if that was cut
-		// short meanwhile, the process would end.
+		// Kernels are native code and must not read a mapped file. If the file were
+		// truncated, the process would end.
 		own := make([]byte, size)
 		err := fault.Guard(func() error {
 			copy(own, data)
@@ -129,7 +130,7 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 // Size is the number of bytes.
 func (b *buffer) Size() int64 { return int64(len(b.data)) }
 
-// Close gives the memory back.
+// Close frees the memory.
 func (b *buffer) Close() error {
 	if b.all != nil {
 		b.d.used -= int64(len(b.data))
@@ -138,7 +139,7 @@ func (b *buffer) Close() error {
 	return nil
 }
 
-// check reports bytes written beside the buffer.
+// check reports whether guard bytes were written.
 func (b *buffer) check() error {
 	if b.all == nil {
 		return nil
@@ -181,11 +182,11 @@ func (d *device) Download(dst []byte, src gpu.Buffer, offset int64) error {
 	return nil
 }
 
-// Wait returns the first error; Submit has already run everything.
+// Wait returns the first error. Submit has already run everything.
 func (d *device) Wait() error { return d.err }
 
-// Close ends the emulator. The libraries of its kernels stay loaded, and the
-// workers wait for the next device.
+// Close closes the device. Its kernels' libraries stay loaded, and its workers are
+// kept for the next device.
 func (d *device) Close() error {
 	pool.Lock()
 	defer pool.Unlock()
@@ -200,10 +201,10 @@ type pipeline struct {
 	run uintptr
 }
 
-// Kernel is what was compiled.
+// Kernel returns the source kernel.
 func (p *pipeline) Kernel() *shaders.Kernel { return p.k }
 
-// Pipeline compiles a kernel, or finds it in the cache folder.
+// Pipeline compiles a kernel, or loads it from the cache folder.
 func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline, error) {
 	text, err := k.Source(c)
 	if err != nil {
@@ -212,7 +213,7 @@ func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline,
 	return d.pipeline(k, text)
 }
 
-// pipeline compiles a kernel's text, which tests change.
+// pipeline compiles a kernel's text, which tests may change.
 func (d *device) pipeline(k *shaders.Kernel, text string) (*pipeline, error) {
 	lib, err := d.c.load(k.Name, text)
 	if err != nil {
@@ -230,7 +231,7 @@ func (d *device) pipeline(k *shaders.Kernel, text string) (*pipeline, error) {
 	return &pipeline{k: k, run: run}, nil
 }
 
-// worker is what one thread of the machine works with.
+// worker holds the memory of one CPU thread.
 type worker struct {
 	memory uintptr // a gd::Worker
 	run    runArgs
@@ -247,7 +248,7 @@ type runArgs struct {
 	fault          unsafe.Pointer
 }
 
-// newWorkers finds workers of closed devices, and makes the rest.
+// newWorkers reuses workers of closed devices and makes the others.
 func (d *device) newWorkers(lib uintptr) error {
 	fn, err := purego.Dlsym(lib, "gd_new")
 	if err != nil {
@@ -270,7 +271,7 @@ func (d *device) newWorkers(lib uintptr) error {
 	return nil
 }
 
-// pool keeps the workers of closed devices.
+// pool holds the workers of closed devices.
 var pool struct {
 	sync.Mutex
 	free []*worker

@@ -20,10 +20,10 @@ import (
 // orders are the lane orders that every test runs.
 const orders = 4
 
-// devices are the emulators of this test binary, one an order.
+// devices are the emulators of this test binary, one per order.
 var devices [orders]*device
 
-// mutantCache is where changed kernels are compiled.
+// mutantCache is the folder for compiled mutants.
 var mutantCache string
 
 func TestMain(m *testing.M) {
@@ -57,12 +57,11 @@ type once struct {
 	constants shaders.Constants
 	params    []byte
 	grid      [3]uint32
-	args      map[string][]byte // what buffers hold at first; missing ones are 64 bytes of zeros
+	args      map[string][]byte // initial contents of buffers; missing ones are 64 bytes of zeros
 	edit      func(string) string
 }
 
-// run launches a kernel in every order and returns what the buffers hold
-// afterwards.
+// run launches a kernel in every order and returns the resulting buffers.
 func (o once) run(t testing.TB) map[string][]byte {
 	t.Helper()
 	out, err := o.try()
@@ -72,7 +71,8 @@ func (o once) run(t testing.TB) map[string][]byte {
 	return out
 }
 
-// try is run for kernels that may be faulty. Orders that differ are an error.
+// try is run for kernels that may be faulty. It returns an error if orders give
+// different results.
 func (o once) try() (map[string][]byte, error) {
 	var result map[string][]byte
 	for i, d := range devices {
@@ -147,7 +147,7 @@ func (o once) on(d *device) (map[string][]byte, error) {
 	return out, nil
 }
 
-// nans is n floats that are NaN, for outputs that must be written whole.
+// nans returns n NaN floats, for outputs that must be written completely.
 func nans(n int) []byte {
 	x := make([]float32, n)
 	for i := range x {
@@ -156,7 +156,7 @@ func nans(n int) []byte {
 	return raw(x)
 }
 
-// normal is n Gaussian values.
+// normal returns n Gaussian values.
 func normal(seed uint64, n int) []float32 {
 	r := rand.New(rand.NewPCG(seed, 7))
 	x := make([]float32, n)
@@ -166,13 +166,13 @@ func normal(seed uint64, n int) []float32 {
 	return x
 }
 
-// groups is the grid of an element-wise kernel.
+// groups returns the grid of an element-wise kernel.
 func groups(kernel string, count int) [3]uint32 {
 	n := shaders.Find(kernel).Group
 	return [3]uint32{uint32((count + n - 1) / n), 1, 1}
 }
 
-// near fails if a value differs from its reference by more than bound(i).
+// near fails if some value i differs from its reference by more than bound(i).
 func near(t testing.TB, what string, got []float32, want []float64, bound func(i int) float64) {
 	t.Helper()
 	if err := differ(got, want, bound); err != nil {
@@ -180,7 +180,8 @@ func near(t testing.TB, what string, got []float32, want []float64, bound func(i
 	}
 }
 
-// differ is the first value that differs from its reference by more than bound(i).
+// differ returns the first value i that differs from its reference by more than
+// bound(i).
 func differ(got []float32, want []float64, bound func(i int) float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d values, want %d", len(got), len(want))
@@ -193,7 +194,7 @@ func differ(got []float32, want []float64, bound func(i int) float64) error {
 	return nil
 }
 
-// readGolden is a file of the golden data.
+// readGolden reads a file of the golden data.
 func readGolden(t testing.TB, elem ...string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(testmodel.Golden(t, elem...))

@@ -17,10 +17,10 @@ import (
 // headSizes are the head sizes of issue and suite.
 var headSizes = []int{64, 80, 96, 128, 192, 256, 512, 576}
 
-// TestEncodeGolden writes every golden row: those marked exact have the golden
-// bytes, the others the bytes of engine/kv, whose own tests judge their policy
-// for scales that no f16 holds. Codes of a polar copy may differ in one pair of
-// a thousand, as the data's README says.
+// TestEncodeGolden encodes every golden row. Rows marked exact must have the golden
+// bytes, and other rows the bytes of engine/kv, whose own tests cover scales that
+// f16 cannot store. Codes of a polar copy may differ in one pair of a thousand, as
+// the data's README says.
 func TestEncodeGolden(t *testing.T) {
 	var index struct{ Formats []string }
 	decode(t, &index, "index.json")
@@ -80,15 +80,15 @@ func (g *goldenCase) check(t *testing.T, named *kv.Type) {
 	checkEncoded(t, g.Name, form, g.HeadDim, input, want, positions)
 }
 
-// checkEncoded compares rows that the kernels wrote with those wanted. Several
-// rows may have one position: each gets a sequence of its own.
+// checkEncoded compares rows that the kernels wrote with the expected ones. Several
+// rows may have the same position, so each is in its own sequence.
 func checkEncoded(t *testing.T, name string, form *kv.Type, dim int, x []float32, want []byte, positions []int32) {
 	t.Helper()
 	c, err := shaders.NewCache(form, dim, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// a page table as long as the largest position, all of whose pages are the row's own
+	// a page table for the largest position, all of whose pages belong to the row
 	rows, tables := []int32{}, []int32{}
 	for i, p := range positions {
 		first := int32(len(tables)) - p/64
@@ -126,8 +126,8 @@ func checkEncoded(t *testing.T, name string, form *kv.Type, dim int, x []float32
 	}
 }
 
-// checkCounts compares what was counted on the way with what the rows hold and the
-// type's own encoder counts.
+// checkCounts compares the counters with the content of the rows and with the
+// counters of the type's own encoder.
 func checkCounts(t *testing.T, name string, form *kv.Type, dim int, x []float32, positions []int32, counts []byte) {
 	t.Helper()
 	var want [8]uint64
@@ -146,8 +146,8 @@ func checkCounts(t *testing.T, name string, form *kv.Type, dim int, x []float32,
 	}
 }
 
-// differing counts the angle codes that differ, four bits each behind 24 bytes
-// of radii, and the radii whose angles do not.
+// differing returns the number of different angle codes, four bits each after 24
+// bytes of radii, and of different radii with equal angles.
 func differing(got, want []byte) (n int) {
 	for i := range 32 {
 		for _, shift := range []int{0, 4} {
@@ -162,8 +162,8 @@ func differing(got, want []byte) (n int) {
 	return n
 }
 
-// rowsFor are rows of a head size: Gaussian ones of several sizes and those at
-// the edges of float32.
+// rowsFor returns rows of a head size: Gaussian rows of several magnitudes, and
+// rows at the limits of float32.
 func rowsFor(dim int) []float32 {
 	x := normal(uint64(dim), 12*dim)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -193,8 +193,8 @@ func pick(yes bool, a, b float32) float32 {
 	return b
 }
 
-// TestEncodeForms writes rows of every form at every head size that it holds and
-// wants the bytes of engine/kv.
+// TestEncodeForms encodes rows in every form at every head size that it supports.
+// The bytes must equal those of engine/kv.
 func TestEncodeForms(t *testing.T) {
 	for _, named := range kv.Forms() {
 		t.Run(named.Name, func(t *testing.T) {

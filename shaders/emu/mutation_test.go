@@ -19,7 +19,7 @@ import (
 	"godwit/shaders"
 )
 
-// subject is a kernel with a case that judges it.
+// subject is a kernel with a case that tests it.
 type subject struct {
 	name  string
 	judge func(t *testing.T, edit func(string) string) error
@@ -85,8 +85,8 @@ func judgeMatmul(mma int) func(*testing.T, func(string) string) error {
 	}
 }
 
-// judgeRoute has more experts than lanes, in groups of which some are left out,
-// one with the best expert of all.
+// judgeRoute has more experts than lanes. Some groups of experts are left out,
+// including the group with the best single expert.
 func judgeRoute(_ *testing.T, edit func(string) string) error {
 	const rows, experts, used, groups, stay = 3, 64, 6, 8, 3
 	x := normal(11, rows*experts)
@@ -108,7 +108,7 @@ func judgeRoute(_ *testing.T, edit func(string) string) error {
 	for r := range rows {
 		row, size := x[r*experts:][:experts], experts/groups
 		sigmoid := func(v float32) float64 { return 1 / (1 + math.Exp(-float64(v))) }
-		best := func(g int) float64 { // the sum of the two best of a group
+		best := func(g int) float64 { // sum of the group's two best scores
 			s := slices.Sorted(slices.Values(row[g*size:][:size]))
 			return sigmoid(s[size-1]) + sigmoid(s[size-2])
 		}
@@ -221,9 +221,9 @@ func judgeTrellis(t *testing.T, edit func(string) string) error {
 	return nil
 }
 
-// judgeRepack packs two pages, one of which lies behind those of its layer, from
-// their exact rows and wants the codes of engine/kv. With levelled the sequences of
-// the pages level their channels.
+// judgeRepack packs two pages from their exact rows, of which one is a passing
+// page, and compares the codes with engine/kv. If levelled is set, the sequences of
+// the pages normalise their channels.
 func judgeRepack(normalised bool) func(*testing.T, func(string) string) error {
 	return func(t *testing.T, edit func(string) string) error { return repack(t, normalised, edit) }
 }
@@ -285,7 +285,7 @@ func repack(t *testing.T, normalised bool, edit func(string) string) error {
 	return nil
 }
 
-// renormalised is the row that an exact one becomes when its channels are levelled.
+// renormalised converts an exact row to one with normalised channels.
 func renormalised(form, exact *kv.Type, row []byte, c kv.Channels) []byte {
 	x, out := make([]float32, len(c.Mean)), make([]byte, form.RowBytes(len(c.Mean)))
 	exact.Decode(x, row, kv.At{})
@@ -293,7 +293,7 @@ func renormalised(form, exact *kv.Type, row []byte, c kv.Channels) []byte {
 	return out
 }
 
-// repacked is the row of a form of trellis codes that an exact row becomes.
+// repacked converts an exact row to a row with trellis codes.
 func repacked(form, exact *kv.Type, dim int, row []byte) []byte {
 	x, out := make([]float32, dim), make([]byte, form.RowBytes(dim))
 	exact.DecodeRotated(x, row)
@@ -328,7 +328,7 @@ func judgeAttend(t *testing.T, edit func(string) string) error {
 	return c.judgeSparse(t)
 }
 
-// TestBarriers finds kernels with barriers that nobody judges without them.
+// TestBarriers finds kernels with barriers that no subject tests.
 func TestBarriers(t *testing.T) {
 	for _, k := range shaders.Kernels {
 		text, err := k.Source(anyConstants(k.Name))
@@ -346,7 +346,7 @@ func TestBarriers(t *testing.T) {
 	}
 }
 
-// TestSubjects judges the kernels as they are.
+// TestSubjects tests the unchanged kernels.
 func TestSubjects(t *testing.T) {
 	for _, s := range subjects {
 		if err := s.judge(t, nil); err != nil {
@@ -355,12 +355,12 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// mutant is a change of a source that somebody has to notice.
+// mutant is a change of a source that a test must notice.
 type mutant struct {
 	file     string
 	old, new string
 	nth      int    // index among the matches of old in the file
-	word     string // word of the report; empty: any failure
+	word     string // word in the report; empty for any failure
 }
 
 // edit changes the text of a kernel that includes the file.
@@ -380,7 +380,7 @@ func (m *mutant) edit(text string) string {
 	return text[:at] + m.new + text[at+len(m.old):]
 }
 
-// section is where a file lies in the text of a kernel.
+// section returns the position of a file in the text of a kernel.
 func section(text, file string) (first, end int, ok bool) {
 	mark := fmt.Sprintf("#line 1 %q\n", file)
 	first = strings.Index(text, mark)
@@ -394,7 +394,8 @@ func section(text, file string) (first, end int, ok bool) {
 	return first, len(text), true
 }
 
-// mutants are each barrier of the subjects' files missing, and some others.
+// mutants are the removal of each barrier in the subjects' files, and some other
+// changes.
 func mutants(t *testing.T) []mutant {
 	t.Helper()
 	list := []mutant{
@@ -422,7 +423,7 @@ func mutants(t *testing.T) []mutant {
 				continue
 			}
 			files[file] = true
-			from := strings.LastIndex(text[first:end], "#define lane ") // behind the words of the dialect
+			from := strings.LastIndex(text[first:end], "#define lane ") // after the dialect's macros
 			for n := range strings.Count(text[first:end], "barrier();") {
 				if from < 0 || strings.Count(text[first:first+from], "barrier();") <= n {
 					list = append(list, mutant{file: file, old: "barrier();", new: ";", nth: n})
@@ -436,8 +437,8 @@ func mutants(t *testing.T) []mutant {
 	return list
 }
 
-// TestMutants changes kernels, one change at a time. Each is tried by a process
-// of its own, because what it computes may lead it anywhere.
+// TestMutants makes one change at a time. Each mutant runs in a separate process,
+// because its behaviour is unpredictable.
 func TestMutants(t *testing.T) {
 	list := mutants(t)
 	if n := os.Getenv("GODWIT_MUTANT"); n != "" {
@@ -465,7 +466,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// tryMutant fails where one of the kernels with the file notices.
+// tryMutant fails if any kernel with the file notices the change.
 func tryMutant(t *testing.T, m mutant) {
 	t.Helper()
 	for _, s := range subjects {
@@ -478,7 +479,7 @@ func tryMutant(t *testing.T, m mutant) {
 	}
 }
 
-// anyConstants gives each constant of a kernel some value.
+// anyConstants returns a value for each constant of a kernel.
 func anyConstants(kernel string) shaders.Constants {
 	c := shaders.Constants{}
 	for _, name := range shaders.Find(kernel).Constants {

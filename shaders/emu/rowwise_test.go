@@ -14,7 +14,7 @@ import (
 	"godwit/shaders"
 )
 
-// oracle is a plan of one op whose operands are rows of float32, run by ref.
+// oracle is a plan with one op, run by ref, whose operands are rows of float32.
 type oracle struct {
 	*graph.Builder
 	t     testing.TB
@@ -36,7 +36,7 @@ func weight(x []float32, shape ...int) *graph.Weight {
 	return &graph.Weight{Name: "w", Type: dtype.F32, Shape: shape, Data: raw(x)}
 }
 
-// value is an operand: x is [rows][width].
+// value is an operand. x is [rows][width].
 func (o *oracle) value(x []float32) graph.Value {
 	return o.Embed(weight(x, len(x)/o.rows, o.rows), 1, graph.ByToken)
 }
@@ -55,7 +55,7 @@ func (o *oracle) result(v graph.Value) []float64 {
 	return flat
 }
 
-// rowInfo is the buffer rows of the table for a batch of one sequence.
+// rowInfo returns the buffer rows of the table for a batch of one sequence.
 func (o *oracle) rowInfo() []int32 {
 	var info []int32
 	for _, p := range o.batch.Pos {
@@ -64,8 +64,8 @@ func (o *oracle) rowInfo() []int32 {
 	return info
 }
 
-// ulps is a bound of n units in the last place of the reference, for values
-// whose terms are not much larger than it.
+// ulps is a bound of n units in the last place of the reference, for values whose
+// terms are not much larger than the value.
 func ulps(want []float64, n, floor float64) func(int) float64 {
 	return func(i int) float64 { return n * 0x1p-23 * math.Max(math.Abs(want[i]), floor) }
 }
@@ -79,7 +79,7 @@ func TestUnary(t *testing.T) {
 			kernel: "unary", grid: groups("unary", len(x)), args: map[string][]byte{"x": raw(x), "y": nans(len(x))},
 			params: shaders.Bytes(&shaders.UnaryParams{Count: uint32(len(x)), Func: uint32(f), By: 1}),
 		}.run(t)
-		// a factor that is close to 1 or 0 is good to some units of 1, times x
+		// a factor close to 1 or 0 has an error of some units of 1, times x
 		near(t, fmt.Sprintf("function %d", f), as[float32](out["y"]), want, func(i int) float64 {
 			return 4 * 0x1p-23 * math.Max(math.Abs(want[i]), math.Max(1, math.Abs(float64(x[i]))))
 		})

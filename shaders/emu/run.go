@@ -19,7 +19,7 @@ import (
 	"godwit/shaders"
 )
 
-// launch is a recorded launch, or a barrier where p is nil.
+// launch is a recorded launch, or a barrier if p is nil.
 type launch struct {
 	p      *pipeline
 	grid   [3]uint32
@@ -28,7 +28,7 @@ type launch struct {
 	params []byte
 }
 
-// Launch records a launch after checking it against the table.
+// Launch checks a launch against the table and records it.
 func (d *device) Launch(p gpu.Pipeline, grid [3]uint32, args []gpu.Bind, params []byte) {
 	k := p.Kernel()
 	l := d.next()
@@ -39,7 +39,8 @@ func (d *device) Launch(p gpu.Pipeline, grid [3]uint32, args []gpu.Bind, params 
 	}
 }
 
-// next is a new place in the queue, with the memory of an earlier launch.
+// next returns the next element of the queue, reusing the memory of an earlier
+// launch.
 func (d *device) next() *launch {
 	if len(d.queue) < cap(d.queue) {
 		d.queue = d.queue[:len(d.queue)+1]
@@ -85,7 +86,7 @@ func (d *device) fail(err error) {
 	}
 }
 
-// Submit runs what was recorded. Launches between two barriers run in an order
+// Submit runs the recorded launches. Launches between two barriers run in an order
 // that depends on Options.Order.
 func (d *device) Submit() error {
 	for first := 0; first < len(d.queue) && d.err == nil; {
@@ -110,7 +111,7 @@ func (d *device) Submit() error {
 	return d.err
 }
 
-// shuffle puts launches in the order that they run in.
+// shuffle puts launches in the order in which they run.
 func (d *device) shuffle(list []int) {
 	swap := func(i, j int) { list[i], list[j] = list[j], list[i] }
 	switch d.o.Order {
@@ -124,10 +125,10 @@ func (d *device) shuffle(list []int) {
 	}
 }
 
-// stretch is the number of threads, in all, that a worker takes at a time.
+// stretch is the total number of threads that a worker takes at a time.
 const stretch = 4096
 
-// run carries out one launch.
+// run runs one launch.
 func (d *device) run(l *launch) error {
 	groups := uint64(l.grid[0]) * uint64(l.grid[1]) * uint64(l.grid[2])
 	each := max(1, stretch/uint64(l.p.k.Group))
@@ -154,7 +155,7 @@ func (d *device) run(l *launch) error {
 	return nil
 }
 
-// work takes stretches of a launch until none is left.
+// work runs parts of a launch until none is left.
 func (w *worker) work(l *launch, order int, next *atomic.Uint64, each, groups uint64) {
 	w.fault[0] = 0
 	w.run = runArgs{

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-// Package emu runs the kernels on the CPU; it knows Linux and macOS.
+// Package emu runs the kernels on the CPU. It supports Linux and macOS.
 package emu
 
 import (
@@ -10,7 +10,7 @@ import (
 	"godwit/engine/gpu"
 )
 
-// Built says whether this build has the emulator.
+// Built reports whether this build has the emulator.
 const Built = false
 
 // Options for Open; the zero value works.

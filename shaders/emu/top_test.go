@@ -12,7 +12,8 @@ import (
 	"godwit/shaders"
 )
 
-// largest is what top finds of rows of width values: pairs of bits and numbers.
+// largest returns the expected result of top for rows of width values: pairs of
+// bits and indices.
 func largest(x []float32, width, count int) (pairs []uint32) {
 	for ; len(x) > 0; x = x[width:] {
 		order := make([]int, width)
@@ -21,7 +22,7 @@ func largest(x []float32, width, count int) (pairs []uint32) {
 		}
 		slices.SortStableFunc(order, func(i, j int) int {
 			a, b := float64(x[i]), float64(x[j])
-			if math.IsNaN(a) || math.IsNaN(b) { // NaN comes first; in cmp it is last
+			if math.IsNaN(a) || math.IsNaN(b) { // NaN comes first, but cmp puts it last
 				return -cmp.Compare(truth(math.IsNaN(a)), truth(math.IsNaN(b)))
 			}
 			return cmp.Compare(b, a)
@@ -61,14 +62,14 @@ func find(x []float32, width, count int, edit func(string) string) ([]uint32, er
 	}
 }
 
-// TestTop compares with a sort: ties, infinities and NaN, fewer values than are
-// asked for, and stages.
+// TestTop compares with a sort, for ties, infinities, NaN, fewer values than
+// requested, and several stages.
 func TestTop(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct{ width, rows, count int }{{5000, 3, 64}, {5000, 2, 1}, {2048, 1, 64}, {40, 2, 64}, {1, 1, 1}, {2049, 1, 7}} {
 		x := normal(5, c.rows*c.width)
 		for i := range x {
-			x[i] = float32(math.Round(float64(x[i]) * 8)) // many are equal
+			x[i] = float32(math.Round(float64(x[i]) * 8)) // many values are equal
 		}
 		for i, v := range []float32{inf, nan, -inf, nan, 0, float32(math.Copysign(0, -1))} {
 			if at := 1 + i*c.width/7; at < c.width {

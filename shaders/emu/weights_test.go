@@ -15,7 +15,7 @@ import (
 	"godwit/shaders"
 )
 
-// formats are the weight formats that the kernels read.
+// formats are the weight formats that the kernels support.
 var formats = []dtype.Type{
 	dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1,
 	dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.IQ4_NL, dtype.IQ4_XS, dtype.MXFP4,
@@ -23,7 +23,7 @@ var formats = []dtype.Type{
 	dtype.IQ1_S, dtype.IQ1_M, dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S,
 }
 
-// book is the code book of a format as kernels take it.
+// book returns the codebook of a format in the kernels' form.
 func book(f dtype.Type) []byte {
 	points, _ := quant.Grid(f)
 	if points == nil {
@@ -32,19 +32,19 @@ func book(f dtype.Type) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(points))), len(points))
 }
 
-// multiplied are the formats that the products of small matrices are checked with;
-// how a format is read is the same in all kernels.
+// multiplied are the formats with which small matrix products are tested. All
+// kernels read a format in the same way.
 var multiplied = []dtype.Type{dtype.F32, dtype.Q8_0, dtype.Q4_K, dtype.IQ2_XS}
 
-// matrix is [mats·rows][cols] random weights: bytes, with scales that are
-// ordinary numbers, and their values.
+// matrix is [mats·rows][cols] random weights, as bytes with scales that are
+// ordinary numbers, and as values.
 func matrix(t testing.TB, f dtype.Type, cols, rows int) ([]byte, []float32) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(f), 3))
 	data := make([]byte, f.RowBytes(cols)*rows)
 	values := make([]float32, cols*rows)
 	if quant.Encode(f, data, normal(uint64(f)+1, len(values)), nil) != nil {
-		for at := 0; at < len(data); at += f.Bytes() { // a format that is only read: any bits that give ordinary numbers
+		for at := 0; at < len(data); at += f.Bytes() { // a format without an encoder, for which any bits with ordinary values are used
 			block, v := data[at:at+f.Bytes()], make([]float32, f.Elems())
 			for ordinary := false; !ordinary; ordinary = !slices.ContainsFunc(v, func(x float32) bool { return !(math.Abs(float64(x)) < 100) }) {
 				for i := range block {
@@ -86,7 +86,7 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
-// product is x·wᵀ + bias, with the sum of the terms' magnitudes.
+// product returns x·wᵀ + bias, and the sum of the terms' magnitudes.
 func product(w, x, bias []float32, cols int) (y, size []float64) {
 	for b := 0; b < len(x); b += cols {
 		for r := range len(w) / cols {
@@ -104,7 +104,7 @@ func product(w, x, bias []float32, cols int) (y, size []float64) {
 	return y, size
 }
 
-// sumBound is what a sum in float32 whose longest chain has n additions is off by.
+// sumBound is the error of a sum in float32 whose longest chain has n additions.
 func sumBound(size []float64, n int) func(int) float64 {
 	return func(i int) float64 { return float64(n) * 0x1p-24 * size[i] }
 }
