@@ -14,12 +14,12 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// said is what an answer says, in any dialect.
+// said is the content of an answer in any dialect.
 type said struct {
 	text, thinking, call, arguments, finish string
 }
 
-// dialect asks for an answer in one dialect.
+// dialect sends requests in one dialect.
 type dialect struct {
 	path  string
 	body  func(a asked) object
@@ -27,17 +27,17 @@ type dialect struct {
 	part  func(name string, v map[string]any, s *said) // adds an event of a stream
 }
 
-// asked is a request, whatever the dialect.
+// asked is a request, independent of the dialect.
 type asked struct {
-	form    object // schema of the answer; nil: any
+	form    object // schema of the answer; nil for any
 	tools   bool
 	forced  bool
 	budget  *int
 	think   *bool
 	tokens  int
 	grammar string
-	params  object // parameters of the function; nil: the parameters of weather
-	strict  bool   // the schemas must hold as a whole
+	params  object // parameters of the function; nil for those of weather
+	strict  bool   // the schemas must hold completely
 
 	any      bool   // the answer is any JSON object
 	effort   string // how much the model thinks
@@ -45,7 +45,7 @@ type asked struct {
 	turns    []turn // conversation; nil: a question
 }
 
-// tool is the function on offer, in OpenAI's form.
+// tool is the offered function, in OpenAI's form.
 func (a asked) tool() object {
 	t := weather()
 	f := t["function"].(object)
@@ -62,7 +62,7 @@ var personSchema = object{
 	"type": "object", "properties": object{"a": object{"type": "integer", "minimum": 0, "maximum": 99}}, "required": []string{"a"}, "additionalProperties": false,
 }
 
-// weather is a function whose calls end soon in every syntax.
+// weather is a function whose calls are short in every syntax.
 func weather() object {
 	return object{"type": "function", "function": object{"name": "weather", "parameters": object{
 		"type": "object", "properties": object{"city": object{"enum": []string{"Rome", "Oslo"}}}, "required": []string{"city"}, "additionalProperties": false,
@@ -74,7 +74,7 @@ func str(v any, path ...any) string {
 	return s
 }
 
-// dialects are those that answer conversations.
+// dialects are the dialects with conversations.
 func dialects() map[string]dialect {
 	return map[string]dialect{"chat": chatDialect(), "responses": responsesDialect(), "anthropic": anthropicDialect(), "ollama": ollamaDialect()}
 }
@@ -286,7 +286,7 @@ func ollamaDialect() dialect {
 	}
 }
 
-// answer asks in a dialect, whole and streamed.
+// answer sends a request in a dialect, whole and streamed.
 func (v *live) answer(d dialect, a asked) map[string]said {
 	v.t.Helper()
 	body := d.body(a)
@@ -302,11 +302,11 @@ func (v *live) answer(d dialect, a asked) map[string]said {
 	return out
 }
 
-// thinker is a server whose model's template opens the thinking.
+// thinker starts a server whose model's template opens the reasoning.
 func thinker(t *testing.T, template string) *live { return scripted(t, template, nil) }
 
-// scripted is a server of a template, with the tokens of replay for answers; nil:
-// the model's own.
+// scripted starts a server with a template whose answers are the tokens of replay;
+// nil for the model's own answers.
 func scripted(t *testing.T, template string, replay func(ctx context.Context, prompt []llm.Token) []llm.Token) *live {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join(testmodel.LlamaCpp(t), "llama.cpp", "models", "templates", template+".jinja"))
@@ -319,8 +319,8 @@ func scripted(t *testing.T, template string, replay func(ctx context.Context, pr
 	})
 }
 
-// A form of the answer begins where the thinking ends that the template opened,
-// a call may stand in its place, and a call that is demanded is one.
+// A form of the answer begins where the reasoning ends that the template opened. A
+// call may replace the form, and a required call is a call.
 func TestFormsBehindThinking(t *testing.T) {
 	templates := []string{"Qwen3.5-4B"}
 	if os.Getenv("GODWIT_TEST") == "all" {
@@ -338,7 +338,7 @@ func TestFormsBehindThinking(t *testing.T) {
 			}
 			for how, s := range v.answer(d, asked{form: personSchema, tokens: 60}) {
 				valid(how, s)
-				if s.thinking == "" && template == "Qwen3.5-4B" { // behind QwQ's this model writes line breaks
+				if s.thinking == "" && template == "Qwen3.5-4B" { // after QwQ's template, this model writes line breaks
 					t.Errorf("%s %s %s: no thinking", template, name, how)
 				}
 			}
@@ -356,7 +356,7 @@ func TestFormsBehindThinking(t *testing.T) {
 					t.Errorf("%s %s %s: content %q beside the call %q, thinking %q", template, name, how, s.text, s.call, s.thinking)
 				}
 			}
-			if name == "ollama" { // it cannot demand calls
+			if name == "ollama" { // Ollama's API cannot require calls
 				continue
 			}
 			for how, s := range v.answer(d, asked{form: personSchema, tools: true, forced: true, tokens: 200}) {
@@ -368,8 +368,8 @@ func TestFormsBehindThinking(t *testing.T) {
 	}
 }
 
-// With a form and tools on auto the model can call: a bias towards the call's
-// first letter makes it so.
+// With a form and tools on auto, the model may call a tool. A bias towards the
+// call's first letter makes it do so.
 func TestFormOrCall(t *testing.T) {
 	v := thinker(t, "Qwen-Qwen2.5-7B-Instruct")
 	body := object{
@@ -388,7 +388,7 @@ func TestFormOrCall(t *testing.T) {
 	}
 }
 
-// A budget of thinking is kept, and the answer follows.
+// The reasoning budget is respected, and the answer follows.
 func TestThinkingBudget(t *testing.T) {
 	v := thinker(t, "Qwen3.5-4B")
 	for _, n := range []int{0, 5} {
