@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"godwit/app/api/resume"
 	"godwit/app/api/wire"
 	"godwit/engine"
 )
@@ -25,39 +26,18 @@ type item struct {
 	err    error
 }
 
-// parser reads the body of a dialect's request.
-type parser func(body []byte) (wire.Call, error)
-
-// generate is the handler of every endpoint that answers with text: it reads a
-// call, has it answered, and sends the answer whole or as a stream.
-func (s *Server) generate(parse parser) wire.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		body, err := s.body(w, r)
-		if err != nil {
-			return err
-		}
-		call, err := parse(body)
-		if err != nil {
-			return err
-		}
-		return s.answer(w, r, call)
-	}
-}
-
 // answer runs a call. An error is returned only if nothing was sent yet.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) error {
 	head := call.Head()
 	s.note(w, head.Notices, head.Unused)
-	if id := r.Header.Get(ConversationHeader); id != "" && head.Stream {
-		return s.resumable(w, r, id, call)
+	if id := r.Header.Get(resume.Header); id != "" && head.Stream {
+		return s.streams.Answer(w, r, id, call)
 	}
 	ctx, cancel := s.context(r)
 	defer cancel()
 	ctx, stall := context.WithCancelCause(ctx)
 	defer stall(nil)
-	items := make(chan item, 16)
-	whose := s.whose(r)
-	s.work.Go(func() { s.produce(ctx, call, whose, items) }) // may end after its request, with the device's step
+	items := s.begin(ctx, call, s.client(r).Whose)
 	if head.Stream {
 		box := wire.NewOutbox(w, s.patience, stall)
 		err := s.sendStream(ctx, wire.NewOut(box, head.Lines), call, items)
@@ -71,6 +51,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	}
 	wire.WriteJSON(w, http.StatusOK, body)
 	return nil
+}
+
+// begin has a call answered. The work may end after its request, with the device's step.
+func (s *Server) begin(ctx context.Context, call wire.Call, whose wire.Whose) <-chan item {
+	items := make(chan item, 16)
+	s.work.Go(func() { s.produce(ctx, call, whose, items) })
+	return items
 }
 
 // collect puts an answer together that is sent at once, and passes notices to
@@ -201,11 +188,6 @@ func (s *Server) sendStream(ctx context.Context, out *wire.Out, call wire.Call, 
 	}
 }
 
-// whose says with whose requests one shares what was read.
-func (s *Server) whose(r *http.Request) wire.Whose {
-	return wire.WhoseIs(r, s.guard.keyOf(r), s.o.Settings.Server.SharePrefixes)
-}
-
 // produce has a call answered and closes items when everything it started has
 // ended.
 func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, items chan<- item) {
@@ -226,8 +208,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 		return
 	}
 	defer l.Release()
-	wire.TallyOf(ctx).Use(l.Model.Name)
-	m := &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
+	m := s.model(ctx, l)
 	requests, err := call.Requests(m)
 	for i := range requests {
 		if err == nil {
@@ -241,7 +222,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 	if !send(item{model: m}) {
 		return
 	}
-	control, done := s.controls.add(call)
+	control, done := s.controls.Add(call)
 	defer done()
 	var choices sync.WaitGroup
 	defer choices.Wait()

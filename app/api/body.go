@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"godwit/app/api/anthropic"
 	"godwit/app/api/wire"
 )
 
@@ -107,15 +106,6 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	return nil
 }
 
-// read reads and decodes a body.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := s.body(w, r)
-	if err != nil {
-		return err
-	}
-	return wire.Decode(body, into)
-}
-
 // note sends the client, and logs, a notice about how a request was read. Agents repeat
 // their requests, so each notice is logged only once at level Info.
 func (s *Server) note(w http.ResponseWriter, notices wire.Notices, unused []string) {
@@ -130,9 +120,4 @@ func (s *Server) note(w http.ResponseWriter, notices wire.Notices, unused []stri
 	if len(unused) > 0 {
 		s.log.Debug("fields without effect", "fields", unused)
 	}
-}
-
-// messages reads a call of Anthropic's dialect as the settings say.
-func (s *Server) messages(body []byte) (*anthropic.Call, error) {
-	return anthropic.ParseMessages(body, s.live.Load().anthropic)
 }

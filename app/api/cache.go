@@ -25,8 +25,8 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 			return e
 		}
 	}
-	return s.with(r, name, func(ctx context.Context, l *pool.Lease) error {
-		plan, err := l.Engine.Plan(ctx, l.Model.Name)
+	return service{s}.Use(r, wire.Head{Model: name, AsLoaded: true}, func(ctx context.Context, m *wire.Model) error {
+		plan, err := m.Engine.Plan(ctx, m.Name)
 		if err != nil {
 			return err
 		}

@@ -60,18 +60,11 @@ func TestControlEndsThinking(t *testing.T) {
 		if got.text == "" || !strings.HasPrefix(got.thinking, "I think,") || strings.Contains(got.thinking+got.text, "think>") {
 			t.Errorf("%s: %d bytes of thinking, then %q", d.name, len(got.thinking), got.text)
 		}
-		wait(t, "free slot", func() bool { return v.Server.controls.idle() })
+		wait(t, "free slot", func() bool { return v.Server.controls.Idle() })
 		if c := v.ask(http.MethodPost, "/v1/chat/completions/control", object{"id": running, "action": "reasoning_end"}); c.status != http.StatusNotFound {
 			t.Errorf("%s: control of an ended answer: %d %s", d.name, c.status, c.body)
 		}
 	}
-}
-
-// idle reports whether no answer can be controlled.
-func (c *controls) idle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.byID) == 0
 }
 
 // A budget has the same names in every dialect, and the server's message stays unless the

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"godwit/app/api/anthropic"
+	"godwit/app/api/llamaserver"
 	"godwit/app/api/openai"
+	"godwit/app/api/resume"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/pool"
@@ -35,7 +37,7 @@ type Server struct {
 	log       *slog.Logger
 	guard     *guard
 	pool      *pool.Pool
-	states    *states
+	states    *llamaserver.States
 	live      atomic.Pointer[applied]
 	noted     noted
 	memory    openai.Memory
@@ -55,9 +57,8 @@ type Server struct {
 	beat      time.Duration // between the heartbeats of a stream
 	patience  wire.Patience // with clients that read slowly
 	ending    ending
-	controls  controls
-	batches   batches
-	replays   replays
+	controls  wire.Controls
+	streams   *resume.Streams
 
 	stocks // what clients have set and begun
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"godwit/app/api/openai"
 )
 
 // Ollama's clients look for a server at /, even if a page is served there.
@@ -127,7 +129,7 @@ func TestSchemaForms(t *testing.T) {
 // Endpoints that need another kind of model are rejected with the reason.
 func TestRefusals(t *testing.T) {
 	v := shared(t)
-	for path, reason := range refusals {
+	for path, reason := range openai.Refusals {
 		r := v.ask("POST", path, object{"model": "m", "input": "a"})
 		if r.status != 501 || at(r.json(t), "error", "message") != reason || at(r.json(t), "error", "type") != "not_supported_error" {
 			t.Errorf("%s: %d %s", path, r.status, r.body)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"godwit/app/api/wire"
 	"godwit/app/hub"
@@ -14,26 +13,10 @@ import (
 	"godwit/engine"
 )
 
-// with runs do with a loaded model.
-func (s *Server) with(r *http.Request, name string, do func(ctx context.Context, l *pool.Lease) error) error {
-	ctx, cancel := s.context(r)
-	defer cancel()
-	l, err := s.acquire(ctx, name, nil)
-	if err != nil {
-		return err
-	}
-	defer l.Release()
+// model is a leased model as calls see it. It counts for the request of ctx.
+func (s *Server) model(ctx context.Context, l *pool.Lease) *wire.Model {
 	wire.TallyOf(ctx).Use(l.Model.Name)
-	return do(ctx, l)
-}
-
-// acquire loads the model of a name.
-func (s *Server) acquire(ctx context.Context, name string, keep *time.Duration) (*pool.Lease, error) {
-	m, err := s.pool.Find(name)
-	if err != nil {
-		return nil, err
-	}
-	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: keep}))
+	return &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 }
 
 // lease loads the model of a call.
@@ -41,6 +24,9 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 	m, err := s.pool.Find(head.Model)
 	if err != nil {
 		return nil, err
+	}
+	if head.AsLoaded {
+		return named(m)(s.pool.Acquire(ctx, m, pool.Terms{}))
 	}
 	least := head.Context
 	if o, err := wire.ProfileOptions(m.Profile); err == nil && o.Context != nil && least == 0 {
@@ -90,4 +76,10 @@ func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) 
 		stop()
 		cancel(context.Canceled)
 	}
+}
+
+// client identifies the sender of a request.
+func (s *Server) client(r *http.Request) wire.Client {
+	key := s.guard.keyOf(r)
+	return wire.Client{Key: key, Whose: wire.WhoseIs(r, key, s.o.Settings.Server.SharePrefixes)}
 }

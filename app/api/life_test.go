@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"godwit/app/api/wire"
 	"godwit/engine"
 )
 
@@ -184,7 +185,7 @@ func TestHangUp(t *testing.T) {
 		}()
 	}
 	use := func() engine.Usage {
-		l, err := v.acquire(t.Context(), "", nil)
+		l, err := v.lease(t.Context(), &wire.Head{AsLoaded: true})
 		if err != nil {
 			t.Fatal(err)
 		}

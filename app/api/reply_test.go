@@ -32,9 +32,20 @@ var script = []engine.Event{
 	{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishTools, Prompt: 100, Cached: 64, Completion: 42, Reasoning: 7}},
 }
 
+// reading reads the body of a dialect's request.
+type reading func(body []byte) (wire.Call, error)
+
+// calls reads bodies with a parser that returns a concrete type.
+func calls[T wire.Call](parse func([]byte) (T, error)) reading {
+	return func(body []byte) (wire.Call, error) {
+		c, err := parse(body)
+		return c, err
+	}
+}
+
 // parsers reads a call in each dialect.
 var parsers = map[string]struct {
-	parse parser
+	parse reading
 	body  string
 }{
 	"chat":      {calls(openai.ParseChat), `{"messages":[{"role":"user","content":"a"}],"stream":%v,"stream_options":{"include_usage":true}}`},
@@ -259,7 +270,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"output_text","text":"a"}]},{"type":"reasoning","summary":[{"text":"a"}]}]}`))
 	f.Add([]byte(`{"model":"m","messages":[{"role":"tool","tool_name":"f","content":"a"},{"role":"assistant","thinking":"x","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}],"keep_alive":1e300,"format":{"enum":[1]},"think":"low"}`))
 	v := shared(f)
-	l, err := v.acquire(f.Context(), "", nil)
+	l, err := v.lease(f.Context(), &wire.Head{AsLoaded: true})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"godwit/app/api/resume"
 )
 
 // An answer with X-Conversation-Id continues when its client goes, and is read
@@ -22,7 +24,7 @@ func TestResumableStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		key("a")(r)
-		r.Header.Set(ConversationHeader, conv)
+		r.Header.Set(resume.Header, conv)
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatal(resp, err)
@@ -70,27 +72,10 @@ func TestResumableStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	key("a")(r)
-	r.Header.Set(ConversationHeader, "c4")
+	r.Header.Set(resume.Header, "c4")
 	bad, err := http.DefaultClient.Do(r)
 	if err != nil || bad.StatusCode != http.StatusBadRequest {
 		t.Errorf("a wrong request: %v, %v", bad, err)
 	}
 	bad.Body.Close()
-}
-
-// What a stream keeps is bounded; the newest bytes stay.
-func TestReplayBounds(t *testing.T) {
-	p := newReplay("", "", func() {})
-	p.WriteHeader(http.StatusOK)
-	for i := range 5 {
-		if _, err := p.Write(bytes.Repeat([]byte{byte('a' + i)}, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if b, _, err := p.read(4 << 20); err != nil || len(b) != 1<<20 || b[0] != 'e' || len(p.buf) != replayBytes {
-		t.Errorf("%d bytes of %d kept, %v", len(b), len(p.buf), err)
-	}
-	if _, _, err := p.read(0); err == nil {
-		t.Error("bytes that were dropped are read")
-	}
 }

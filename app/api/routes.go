@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"io/fs"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,14 +17,6 @@ import (
 	"godwit/engine"
 )
 
-// calls reads bodies with a parser that returns a concrete type.
-func calls[T wire.Call](parse func([]byte) (T, error)) parser {
-	return func(body []byte) (wire.Call, error) {
-		c, err := parse(body)
-		return c, err
-	}
-}
-
 // dialects are all endpoints, by the form of their errors. A path that two of them
 // serve belongs to the first.
 func (s *Server) dialects() []wire.Dialect {
@@ -35,81 +26,18 @@ func (s *Server) dialects() []wire.Dialect {
 	if s.o.Page == nil {
 		models = append(models, ollama.Alive().In(body))
 	}
+	llama := llamaserver.Parts{Models: s.pool, States: s.states, Metrics: s.writeMetrics, Version: s.o.Version}
 	return []wire.Dialect{
-		{Form: body, Routes: slices.Concat(s.openaiRoutes(), s.resumeRoutes(), openai.LibraryRoutes(v, v, anthropic.Listed), refusalRoutes())},
-		{Form: anthropic.ErrorForm, Below: anthropic.Below, Routes: append(s.anthropicRoutes(), s.batchRoutes()...)},
-		{Form: llamaserver.ErrorForm, Below: llamaserver.Below, Routes: append(s.llamaRoutes(), llamaserver.Routes(v, v)...)},
+		{Form: body, Routes: append(openai.Routes(v, v, v, openai.Parts{Memory: &s.memory, Controls: &s.controls, Other: anthropic.Listed}), s.streams.Routes()...)},
+		{Form: anthropic.ErrorForm, Below: anthropic.Below, Routes: anthropic.Routes(v, v, func() anthropic.Options { return s.live.Load().anthropic })},
+		{Form: llamaserver.ErrorForm, Below: llamaserver.Below, Routes: llamaserver.Routes(v, v, v, llama)},
 		{Form: ollama.ErrorForm, Below: ollama.Below, Routes: models},
 		{Form: body, Below: lmstudio.Below, Routes: lmstudio.Routes(v, v)},
 		{Form: body, Below: []string{"/api/kv/"}, Routes: s.ownRoutes()},
 	}
 }
 
-func (s *Server) openaiRoutes() []wire.Route {
-	chat := s.generate(calls(openai.ParseChat))
-	return []wire.Route{
-		wire.On("POST", "/v1/chat/completions", "Answer a conversation.", chat, openai.ChatRequest{}, openai.ChatCompletion{}),
-		wire.On("POST", "/v1/chat/completions/control", "Change an answer while it is generated.", s.control, openai.Control{}, openai.Controlled{}),
-		wire.On("POST", "/v1/completions", "Go on with a text.", s.generate(calls(openai.ParseCompletion)), openai.CompletionRequest{}, openai.TextCompletion{}),
-		wire.On("POST", "/v1/responses", "Answer a conversation (OpenAI's Responses API).", s.responses, openai.ResponsesRequest{}, openai.Response{}),
-		wire.On("GET", "/v1/responses/{id}", "Read a kept response.", s.keptResponse, nil, openai.Response{}, "stream"),
-		wire.On("DELETE", "/v1/responses/{id}", "Drop a kept response.", s.dropResponse, nil, openai.Deleted{}),
-		wire.On("POST", "/v1/responses/{id}/cancel", "End a response that runs in the background.", s.cancelResponse, nil, openai.Response{}),
-		wire.On("GET", "/v1/responses/{id}/input_items", "List what a kept response answers.", s.inputItems, nil, openai.ItemList{}, "after", "limit", "order"),
-		wire.On("POST", "/v1/responses/input_tokens", "Count the tokens of a conversation.", s.inputTokens, openai.ResponsesRequest{}, openai.TokenCount{}),
-		wire.On("POST", "/chat/completions", "Same as /v1/chat/completions.", chat, openai.ChatRequest{}, openai.ChatCompletion{}),
-	}
-}
-
-func (s *Server) anthropicRoutes() []wire.Route {
-	return []wire.Route{
-		wire.On("POST", "/v1/messages", "Answer a conversation in Anthropic's form.", s.generate(calls(s.messages)), anthropic.Request{}, anthropic.Message{}),
-		wire.On("POST", "/v1/messages/count_tokens", "Count the tokens of a conversation.", s.countTokens, anthropic.Prompt{}, anthropic.Count{}),
-	}
-}
-
-func (s *Server) llamaRoutes() []wire.Route {
-	completion := s.generate(calls(llamaserver.ParseCompletion))
-	return []wire.Route{
-		wire.On("GET", "/health", "Tell whether the model is loaded.", s.health, nil, llamaserver.Health{}),
-		wire.On("GET", "/v1/health", "Same as /health.", s.health, nil, llamaserver.Health{}),
-		wire.On("GET", "/props", "Describe the loaded model.", s.props, nil, llamaserver.Props{}, "model"),
-		wire.On("GET", "/slots", "List the slots.", s.slots, nil, []llamaserver.Slot{}, "model", "fail_on_no_slot"),
-		wire.On("POST", "/slots/{id}", "Save, restore or erase a slot; the body names the file.", s.slot, nil, nil, "action", "model"),
-		wire.On("GET", "/metrics", "Counters in the text form of Prometheus.", s.metricsText, nil, nil),
-		wire.On("POST", "/tokenize", "Turn text into token ids.", s.tokenize, llamaserver.TokenizeRequest{}, llamaserver.Tokens{}),
-		wire.On("POST", "/detokenize", "Turn token ids into text.", s.detokenize, llamaserver.DetokenizeRequest{}, llamaserver.Text{}),
-		wire.On("POST", "/apply-template", "Write a conversation as the model reads it.", s.applyTemplate, openai.ChatRequest{}, llamaserver.Prompt{}),
-		wire.On("POST", "/completion", "Go on with a text.", completion, llamaserver.CompletionRequest{}, llamaserver.Completion{}),
-		wire.On("POST", "/completions", "Same as /completion.", completion, llamaserver.CompletionRequest{}, llamaserver.Completion{}),
-		wire.On("GET", "/lora-adapters", "List the LoRA adapters with their scales.", s.loras, nil, []llamaserver.Adapter{}),
-		wire.On("POST", "/lora-adapters", "Set the scales of the LoRA adapters; those that the list lacks are switched off.", s.setLoras, []llamaserver.AdapterScale{}, llamaserver.Done{}),
-		wire.On("POST", "/infill", "Fill in between two texts.", s.generate(calls(llamaserver.ParseInfill)), llamaserver.InfillRequest{}, llamaserver.Completion{}),
-	}
-}
-
-// refusals are endpoints of OpenAI's that need another kind of model.
-var refusals = map[string]string{
-	"/v1/moderations":          "moderation needs a classifier; ask the model in a chat, with a JSON schema for the answer",
-	"/v1/audio/speech":         "audio is not supported, the models here write text",
-	"/v1/audio/transcriptions": "audio is not supported, the models here read text",
-	"/v1/audio/translations":   "audio is not supported, the models here read text",
-	"/v1/images/generations":   "images are not generated, the models here write text",
-	"/v1/images/edits":         "images are not generated, the models here write text",
-	"/v1/images/variations":    "images are not generated, the models here write text",
-}
-
-// refusalRoutes answer endpoints that cannot be offered with the reason.
-func refusalRoutes() []wire.Route {
-	var list []wire.Route
-	for _, path := range slices.Sorted(maps.Keys(refusals)) {
-		list = append(list, wire.On("POST", path, "Refused: "+refusals[path]+".", func(http.ResponseWriter, *http.Request) error {
-			return wire.NewQuiet(wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%s", refusals[path]))
-		}, nil, nil))
-	}
-	return list
-}
-
+// ownRoutes are the endpoints of Godwit's own: what the server keeps.
 func (s *Server) ownRoutes() []wire.Route {
 	return []wire.Route{
 		wire.On("GET", "/api/kv", "What each layer of the loaded model keeps, as its memory says.", s.kv, nil, engine.Plan{}, "model"),

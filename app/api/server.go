@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"godwit/app/api/anthropic"
+	"godwit/app/api/llamaserver"
+	"godwit/app/api/resume"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/pool"
@@ -45,7 +47,7 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
 	}
 	var err error
-	if s.states, err = newStates(o.States, int64(set.StateBudget)); err != nil {
+	if s.states, err = llamaserver.NewStates(o.States, int64(set.StateBudget)); err != nil {
 		return nil, err
 	}
 	if err := s.Apply(&o.Settings); err != nil {
@@ -53,6 +55,7 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.counters.init(s.metrics)
+	s.streams = resume.New(service{s})
 	s.endpoints = newEndpoints(s.dialects())
 	s.mux = s.routes()
 	p.Watch(pool.Watcher{Changed: s.changes.tell, Step: s.counters.observe})
@@ -68,9 +71,7 @@ func (s *Server) Apply(set *config.Settings) error {
 	}
 	s.live.Store(&applied{d, set.Server.RequestLog, anthropic.Options{KeepHeaders: set.Server.KeepClientHeaders}})
 	s.pool.KeepAlive(time.Duration(set.Server.KeepAlive))
-	s.states.mu.Lock()
-	s.states.budget = int64(set.Server.StateBudget)
-	s.states.mu.Unlock()
+	s.states.Budget(int64(set.Server.StateBudget))
 	return nil
 }
 

@@ -14,6 +14,7 @@ type service struct{ s *Server }
 
 var (
 	_ wire.Service = service{}
+	_ wire.Host    = service{}
 	_ wire.Shelf   = service{}
 )
 
@@ -31,12 +32,31 @@ func (v service) Use(r *http.Request, h wire.Head, do func(ctx context.Context, 
 		return err
 	}
 	defer l.Release()
-	wire.TallyOf(ctx).Use(l.Model.Name)
-	return do(ctx, &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: v.s.live.Load().defaults, Load: l.Load})
+	return do(ctx, v.s.model(ctx, l))
+}
+
+func (v service) Note(w http.ResponseWriter, notices wire.Notices, unused []string) {
+	v.s.note(w, notices, unused)
 }
 
 func (v service) Context(r *http.Request) (context.Context, context.CancelFunc) {
 	return v.s.context(r)
+}
+
+func (v service) Client(r *http.Request) wire.Client { return v.s.client(r) }
+
+func (v service) Defaults() wire.Defaults { return v.s.live.Load().defaults }
+
+func (v service) Life() context.Context { return v.s.ctx }
+
+func (v service) Go(do func()) { v.s.work.Go(do) }
+
+func (v service) Whole(ctx context.Context, c wire.Call, from wire.Client) (any, error) {
+	return collect(ctx, c, v.s.begin(ctx, c, from.Whose), func(text string) { v.s.log.Info("request notice", "notice", text) })
+}
+
+func (v service) Send(ctx context.Context, w http.ResponseWriter, c wire.Call, from wire.Client) error {
+	return v.s.sendStream(ctx, wire.NewOut(w, c.Head().Lines), c, v.s.begin(ctx, c, from.Whose))
 }
 
 func (v service) Explain(err error) *wire.Error { return v.s.explain(err) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"godwit/app/api/llamaserver"
 	"godwit/engine"
 )
 
@@ -84,7 +85,7 @@ func TestStateBudget(t *testing.T) {
 	}
 	torn := map[string]bool{".killed.part": true, ".others.part": false, ".new.part": false, ".part": false} // false: they stay
 	for name, ours := range torn {
-		text, age := "of another program", 2*partAge
+		text, age := "of another program", 2*llamaserver.PartAge
 		if ours || name == ".new.part" {
 			text = engine.SlotMagic
 		}

@@ -39,9 +39,9 @@ type standing struct {
 }
 
 // events answers GET /models/sse.
-func events(m wire.Shelf, w http.ResponseWriter, r *http.Request) error {
+func (d *dialect) events(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
-	changed := m.Changed(ctx)
+	changed := d.shelf.Changed(ctx)
 	control := http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -59,7 +59,7 @@ func events(m wire.Shelf, w http.ResponseWriter, r *http.Request) error {
 	defer beat.Stop()
 	told := standing{}
 	for {
-		for _, e := range told.news(m) {
+		for _, e := range told.news(d.shelf) {
 			if write(append(append([]byte("data: "), wire.JSON(e)...), "\n\n"...)) != nil {
 				return nil // the client has gone
 			}

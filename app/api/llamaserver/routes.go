@@ -1,315 +1,49 @@
 package llamaserver
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"fmt"
-	"math"
 	"net/http"
-	"slices"
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 )
 
-// Routes are the endpoints about vectors, scores and token counts, and those
-// that load, unload and download models.
-func Routes(s wire.Service, m wire.Shelf) []wire.Route {
-	rank := func(w http.ResponseWriter, r *http.Request) error { return rerank(s, w, r) }
+// Routes are the endpoints of llama-server that are not OpenAI's.
+func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.Route {
+	d := &dialect{svc, host, shelf, p.Models, p.States, p.Metrics, p.Version}
+	completion := wire.Generate(svc, ParseCompletion)
 	return []wire.Route{
-		wire.On("POST", "/embedding", "Turn texts into vectors, in llama-server's own form.", func(w http.ResponseWriter, r *http.Request) error { return embed(s, w, r) }, EmbeddingRequest{}, []Embedding{}),
-		wire.On("POST", "/embeddings", "Same as /embedding.", func(w http.ResponseWriter, r *http.Request) error { return embed(s, w, r) }, EmbeddingRequest{}, []Embedding{}),
-		wire.On("POST", "/rerank", "Score documents for a query, with a model made for that.", rank, RerankRequest{}, Reranked{}),
-		wire.On("POST", "/reranking", "Same as /rerank.", rank, RerankRequest{}, Reranked{}),
-		wire.On("POST", "/v1/rerank", "Same as /rerank.", rank, RerankRequest{}, Reranked{}),
-		wire.On("POST", "/v1/reranking", "Same as /rerank.", rank, RerankRequest{}, Reranked{}),
-		wire.On("POST", "/v1/chat/completions/input_tokens", "Count the tokens of a conversation.", func(w http.ResponseWriter, r *http.Request) error { return countChat(s, w, r) }, openai.ChatRequest{}, InputTokens{}).In((*wire.Error).Body),
-		wire.On("POST", "/models", "Download a model in the background.", func(w http.ResponseWriter, r *http.Request) error { return download(s, m, w, r) }, Named{}, Done{}),
-		wire.On("DELETE", "/models", "Remove a model from the library.", func(w http.ResponseWriter, r *http.Request) error { return remove(m, w, r) }, nil, Done{}, "model"),
-		wire.On("POST", "/models/load", "Load a model.", func(w http.ResponseWriter, r *http.Request) error { return load(s, w, r) }, Named{}, Done{}),
-		wire.On("POST", "/models/unload", "Unload a model.", func(w http.ResponseWriter, r *http.Request) error { return unload(s, m, w, r) }, Named{}, Done{}),
-		wire.On("GET", "/models/sse", "Tell of loads, unloads and downloads as they happen.", func(w http.ResponseWriter, r *http.Request) error { return events(m, w, r) }, nil, nil),
+		wire.On("GET", "/health", "Tell whether the model is loaded.", d.health, nil, Health{}),
+		wire.On("GET", "/v1/health", "Same as /health.", d.health, nil, Health{}),
+		wire.On("GET", "/props", "Describe the loaded model.", d.props, nil, Props{}, "model"),
+		wire.On("GET", "/slots", "List the slots.", d.slots, nil, []Slot{}, "model", "fail_on_no_slot"),
+		wire.On("POST", "/slots/{id}", "Save, restore or erase a slot; the body names the file.", d.slot, nil, nil, "action", "model"),
+		wire.On("GET", "/metrics", "Counters in the text form of Prometheus.", d.metricsText, nil, nil),
+		wire.On("POST", "/tokenize", "Turn text into token ids.", d.tokenize, TokenizeRequest{}, Tokens{}),
+		wire.On("POST", "/detokenize", "Turn token ids into text.", d.detokenize, DetokenizeRequest{}, Text{}),
+		wire.On("POST", "/apply-template", "Write a conversation as the model reads it.", d.applyTemplate, openai.ChatRequest{}, Prompt{}),
+		wire.On("POST", "/completion", "Go on with a text.", completion, CompletionRequest{}, Completion{}),
+		wire.On("POST", "/completions", "Same as /completion.", completion, CompletionRequest{}, Completion{}),
+		wire.On("GET", "/lora-adapters", "List the LoRA adapters with their scales.", d.loras, nil, []Adapter{}),
+		wire.On("POST", "/lora-adapters", "Set the scales of the LoRA adapters; those that the list lacks are switched off.", d.setLoras, []AdapterScale{}, Done{}),
+		wire.On("POST", "/infill", "Fill in between two texts.", wire.Generate(svc, ParseInfill), InfillRequest{}, Completion{}),
+		wire.On("POST", "/embedding", "Turn texts into vectors, in llama-server's own form.", d.embed, EmbeddingRequest{}, []Embedding{}),
+		wire.On("POST", "/embeddings", "Same as /embedding.", d.embed, EmbeddingRequest{}, []Embedding{}),
+		wire.On("POST", "/rerank", "Score documents for a query, with a model made for that.", d.rerank, RerankRequest{}, Reranked{}),
+		wire.On("POST", "/reranking", "Same as /rerank.", d.rerank, RerankRequest{}, Reranked{}),
+		wire.On("POST", "/v1/rerank", "Same as /rerank.", d.rerank, RerankRequest{}, Reranked{}),
+		wire.On("POST", "/v1/reranking", "Same as /rerank.", d.rerank, RerankRequest{}, Reranked{}),
+		wire.On("POST", "/v1/chat/completions/input_tokens", "Count the tokens of a conversation.", d.countChat, openai.ChatRequest{}, InputTokens{}).In((*wire.Error).Body),
+		wire.On("POST", "/models", "Download a model in the background.", d.download, Named{}, Done{}),
+		wire.On("DELETE", "/models", "Remove a model from the library.", d.remove, nil, Done{}, "model"),
+		wire.On("POST", "/models/load", "Load a model.", d.load, Named{}, Done{}),
+		wire.On("POST", "/models/unload", "Unload a model.", d.unload, Named{}, Done{}),
+		wire.On("GET", "/models/sse", "Tell of loads, unloads and downloads as they happen.", d.events, nil, nil),
 	}
 }
 
-// Named is a body that names a model.
-type Named struct {
-	Model string `json:"model" need:"" most:"512" doc:"Name of the model."`
-}
-
-// Done is the answer of an action.
-type Done struct {
-	Success bool `json:"success"`
-}
-
-// Adapter is one of the list of GET /lora-adapters.
-type Adapter struct {
-	ID    int     `json:"id"`
-	Path  string  `json:"path"`
-	Scale float32 `json:"scale"`
-}
-
-// AdapterScale is one of the list of POST /lora-adapters.
-type AdapterScale struct {
-	ID    *int     `json:"id" need:"" min:"0"`
-	Scale *float64 `json:"scale" need:"" min:"-1000" max:"1000"`
-}
-
-// InputTokens is a count of tokens.
-type InputTokens struct {
-	Object string `json:"object"`
-	Tokens int    `json:"input_tokens"`
-}
-
-func countChat(s wire.Service, w http.ResponseWriter, r *http.Request) error {
-	body, err := s.Body(w, r)
-	if err != nil {
-		return err
-	}
-	c, err := openai.ParseChat(body)
-	if err != nil {
-		return err
-	}
-	return s.Use(r, c.Head(), func(ctx context.Context, m *wire.Model) error {
-		list, err := c.Requests(m)
-		if err != nil {
-			return err
-		}
-		tokens, err := m.Engine.Encode(ctx, &list[0])
-		if err != nil {
-			return err
-		}
-		wire.WriteJSON(w, http.StatusOK, InputTokens{"response.input_tokens", len(tokens)})
-		return nil
-	})
-}
-
-// EmbeddingRequest is the body of POST /embedding.
-type EmbeddingRequest struct {
-	Model     string          `json:"model" most:"512" doc:"Name of the model."`
-	Content   json.RawMessage `json:"content" doc:"A text, a list of token ids, or a list of either."`
-	Input     json.RawMessage `json:"input" doc:"Same as content."`
-	Normalize *int            `json:"embd_normalize" min:"-1" max:"100" doc:"-1: not at all, 0: by the largest value, 1: by the sum, 2 or missing: to length 1, more: by that norm."`
-}
-
-// Embedding is the vector of a text: a list of one row.
-type Embedding struct {
-	Index int         `json:"index"`
-	Rows  [][]float32 `json:"embedding"`
-}
-
-func embed(s wire.Service, w http.ResponseWriter, r *http.Request) error {
-	var q EmbeddingRequest
-	if err := wire.Read(s, w, r, &q); err != nil {
-		return err
-	}
-	raw, path := q.Content, "content"
-	if wire.IsNull(raw) {
-		raw, path = q.Input, "input"
-	}
-	inputs, err := openai.ReadInputs(raw, path)
-	if err != nil {
-		return err
-	}
-	return s.Use(r, wire.Head{Model: q.Model}, func(ctx context.Context, m *wire.Model) error {
-		t, err := m.Engine.Model().Tokenizer()
-		if err != nil {
-			return err
-		}
-		lists, err := inputs.Tokens(t, m.Engine.Config().Vocab, m.Engine.Context(), path)
-		if err != nil {
-			return err
-		}
-		out := []Embedding{}
-		for i, tokens := range lists {
-			row, err := m.Engine.Embed(ctx, tokens)
-			if err != nil {
-				return err
-			}
-			out = append(out, Embedding{i, [][]float32{normalize(row, q.Normalize)}})
-		}
-		wire.WriteJSON(w, http.StatusOK, out)
-		return nil
-	})
-}
-
-// normalize divides a row by its norm: 0 is the maximum norm, which llama-server
-// scales to 32760, others are p-norms.
-func normalize(row []float32, kind *int) []float32 {
-	p := 2
-	if kind != nil {
-		p = *kind
-	}
-	var sum float64
-	for _, x := range row {
-		a := math.Abs(float64(x))
-		switch {
-		case p < 0:
-			return row
-		case p == 0:
-			sum = max(sum, a)
-		default:
-			sum += math.Pow(a, float64(p))
-		}
-	}
-	if p == 0 {
-		sum /= 32760
-	} else {
-		sum = math.Pow(sum, 1/float64(p))
-	}
-	if sum == 0 || math.IsInf(sum, 0) {
-		return row
-	}
-	for i, x := range row {
-		row[i] = float32(float64(x) / sum)
-	}
-	return row
-}
-
-// RerankRequest is the body of POST /rerank.
-type RerankRequest struct {
-	Model     string            `json:"model" most:"512" doc:"Name of the model."`
-	Query     string            `json:"query" need:"" doc:"What is looked for."`
-	Documents []json.RawMessage `json:"documents" most:"2048" doc:"Texts, or objects with a text."`
-	Texts     []json.RawMessage `json:"texts" most:"2048" doc:"Same as documents; the answer then is a list."`
-	Top       *int              `json:"top_n" min:"1" doc:"Only the best so many."`
-	Return    bool              `json:"return_documents" doc:"Send the documents too."`
-}
-
-// Reranked is the answer of POST /rerank, the best document first.
-type Reranked struct {
-	Model   string                `json:"model"`
-	Object  string                `json:"object"`
-	Usage   openai.EmbeddingUsage `json:"usage"`
-	Results []RerankResult        `json:"results"`
-}
-
-// RerankResult is the score of a document.
-type RerankResult struct {
-	Index    int         `json:"index"`
-	Score    float32     `json:"relevance_score"`
-	Document *RerankText `json:"document,omitempty"`
-}
-
-// RerankText is the text of a document.
-type RerankText struct {
-	Text string `json:"text"`
-}
-
-// rankScore is a score in the form of servers whose requests have texts.
-type rankScore struct {
-	Index int     `json:"index"`
-	Score float32 `json:"score"`
-	Text  *string `json:"text,omitempty"`
-}
-
-func rerank(s wire.Service, w http.ResponseWriter, r *http.Request) error {
-	var q RerankRequest
-	if err := wire.Read(s, w, r, &q); err != nil {
-		return err
-	}
-	list, path := q.Documents, "documents"
-	if len(list) == 0 && q.Texts != nil {
-		list, path = q.Texts, "texts"
-	}
-	if len(list) == 0 {
-		return wire.Bad(path, "want at least one document")
-	}
-	texts := make([]string, len(list))
-	for i, raw := range list {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if wire.Kind(raw) == "an object" {
-			o, err := wire.ReadObject(raw, at)
-			if err != nil {
-				return err
-			}
-			raw, at = o.Value("text"), at+".text"
-		}
-		var err error
-		if texts[i], err = wire.Text(raw, at); err != nil {
-			return err
-		}
-	}
-	return s.Use(r, wire.Head{Model: q.Model}, func(ctx context.Context, m *wire.Model) error {
-		out := Reranked{Model: m.Name, Object: "list", Results: []RerankResult{}}
-		for i, text := range texts {
-			score, tokens, err := m.Engine.Rank(ctx, q.Query, text)
-			if err != nil {
-				return err
-			}
-			one := RerankResult{Index: i, Score: score}
-			if q.Return {
-				one.Document = &RerankText{text}
-			}
-			out.Results = append(out.Results, one)
-			out.Usage.Prompt += tokens
-		}
-		out.Usage.Total = out.Usage.Prompt
-		slices.SortStableFunc(out.Results, func(a, b RerankResult) int { return cmp.Compare(b.Score, a.Score) })
-		if q.Top != nil {
-			out.Results = out.Results[:min(*q.Top, len(out.Results))]
-		}
-		if path == "documents" {
-			wire.WriteJSON(w, http.StatusOK, out)
-			return nil
-		}
-		scores := []rankScore{}
-		for _, x := range out.Results {
-			one := rankScore{Index: x.Index, Score: x.Score}
-			if x.Document != nil {
-				one.Text = &x.Document.Text
-			}
-			scores = append(scores, one)
-		}
-		wire.WriteJSON(w, http.StatusOK, scores)
-		return nil
-	})
-}
-
-func load(s wire.Service, w http.ResponseWriter, r *http.Request) error {
-	var q Named
-	if err := wire.Read(s, w, r, &q); err != nil {
-		return err
-	}
-	return s.Use(r, wire.Head{Model: q.Model}, func(context.Context, *wire.Model) error {
-		wire.WriteJSON(w, http.StatusOK, Done{true})
-		return nil
-	})
-}
-
-func unload(s wire.Service, m wire.Shelf, w http.ResponseWriter, r *http.Request) error {
-	var q Named
-	if err := wire.Read(s, w, r, &q); err != nil {
-		return err
-	}
-	if err := m.Unload(q.Model); err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, Done{true})
-	return nil
-}
-
-func download(s wire.Service, m wire.Shelf, w http.ResponseWriter, r *http.Request) error {
-	var q Named
-	if err := wire.Read(s, w, r, &q); err != nil {
-		return err
-	}
-	if _, err := m.Download(q.Model); err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, Done{true})
-	return nil
-}
-
-func remove(m wire.Shelf, w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("model")
-	if name == "" {
-		return wire.Bad("model", "this query parameter is required")
-	}
-	if err := m.Remove(r.Context(), name); err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, Done{true})
+// metricsText answers GET /metrics.
+func (d *dialect) metricsText(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	d.metrics(w)
 	return nil
 }

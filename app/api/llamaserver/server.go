@@ -1,12 +1,6 @@
 package llamaserver
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"godwit/app/api/wire"
-	"godwit/engine/llm"
-)
+import "godwit/app/api/wire"
 
 // ErrorBody is llama-server's error object, whose code is the status.
 type ErrorBody struct {
@@ -108,74 +102,4 @@ type SlotErased struct {
 type SlotTimes struct {
 	Save    float64 `json:"save_ms,omitempty"`
 	Restore float64 `json:"restore_ms,omitempty"`
-}
-
-// TokenizeRequest is the body of POST /tokenize.
-type TokenizeRequest struct {
-	Model        string          `json:"model" most:"512"`
-	Content      json.RawMessage `json:"content" need:"" doc:"A text, or a list that mixes texts and token ids."`
-	AddSpecial   bool            `json:"add_special" doc:"Add BOS and the like as the model wants them."`
-	ParseSpecial *bool           `json:"parse_special" doc:"Take special tokens in the text for what they are; true unless said."`
-	WithPieces   bool            `json:"with_pieces" doc:"Send the text of each token too."`
-}
-
-// Encoder turns text into tokens.
-type Encoder interface {
-	EncodeText(text string, addSpecial, parseSpecial bool) []llm.Token
-}
-
-// Encode returns the tokens.
-func (r *TokenizeRequest) Encode(t Encoder) ([]llm.Token, error) {
-	parts, err := readParts(r.Content, "content")
-	if err != nil {
-		return nil, err
-	}
-	parse := r.ParseSpecial == nil || *r.ParseSpecial
-	out := []llm.Token{}
-	for i, p := range parts {
-		if p.tokens != nil {
-			out = append(out, p.tokens...)
-		} else {
-			out = append(out, t.EncodeText(p.text, r.AddSpecial && i == 0, parse)...)
-		}
-	}
-	return out, nil
-}
-
-// Tokens is the answer of POST /tokenize: ids, or TokenPieces.
-type Tokens struct {
-	Tokens any `json:"tokens"`
-}
-
-// TokenPiece is a token with its text: a string, or a list of bytes where it
-// is not valid UTF-8.
-type TokenPiece struct {
-	ID    llm.Token `json:"id"`
-	Piece any       `json:"piece"`
-}
-
-// DetokenizeRequest is the body of POST /detokenize.
-type DetokenizeRequest struct {
-	Model  string      `json:"model" most:"512"`
-	Tokens []llm.Token `json:"tokens" need:"" min:"0"`
-}
-
-// Check refuses ids outside of the vocabulary.
-func (r *DetokenizeRequest) Check(vocab int) error {
-	for i, t := range r.Tokens {
-		if int(t) >= vocab {
-			return wire.Bad(fmt.Sprintf("tokens[%d]", i), "%d is not in the vocabulary of %d", t, vocab)
-		}
-	}
-	return nil
-}
-
-// Text is the answer of POST /detokenize.
-type Text struct {
-	Content string `json:"content"`
-}
-
-// Prompt is the answer of POST /apply-template.
-type Prompt struct {
-	Prompt string `json:"prompt"`
 }

@@ -21,8 +21,8 @@ type library struct {
 // reads no other; done: it has. list is all models, or the one that the path names.
 type Listed func(w http.ResponseWriter, r *http.Request, list []pool.Model, all bool, started time.Time) (done bool, err error)
 
-// LibraryRoutes are the endpoints about models and vectors.
-func LibraryRoutes(svc wire.Service, shelf wire.Shelf, other Listed) []wire.Route {
+// libraryRoutes are the endpoints about models and vectors.
+func libraryRoutes(svc wire.Service, shelf wire.Shelf, other Listed) []wire.Route {
 	l := library{svc, shelf, other, time.Now()}
 	return []wire.Route{
 		wire.On("GET", "/v1/models", "List the models with their state.", l.models, nil, ModelList{}),

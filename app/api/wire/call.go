@@ -32,6 +32,9 @@ type Head struct {
 	Lines   bool // stream JSON lines instead of server-sent events
 	OneCall bool // the answer ends after its first tool call
 	Context int  // tokens that the context has to hold; 0: as loaded
+	// AsLoaded takes the model with the context that it has or gets from the settings,
+	// even if its profile wants a larger one.
+	AsLoaded bool
 	// ContextField is where the request has Context; empty: options.num_ctx.
 	ContextField string
 	KeepAlive    *time.Duration // how long the model stays loaded; nil: as set

@@ -60,6 +60,31 @@ type Service interface {
 	Explain(err error) *Error
 	// Use runs do with a loaded model.
 	Use(r *http.Request, h Head, do func(ctx context.Context, m *Model) error) error
+	// Note sends the client notices about how a request was read, and logs the
+	// fields that have no effect.
+	Note(w http.ResponseWriter, notices Notices, unused []string)
+}
+
+// Host runs what outlives a request.
+type Host interface {
+	// Client identifies the sender of a request.
+	Client(r *http.Request) Client
+	// Defaults are the parameters of a request that leaves them out.
+	Defaults() Defaults
+	// Life ends with the server.
+	Life() context.Context
+	// Go runs do in a goroutine. The server waits for it before it ends.
+	Go(do func())
+	// Whole returns the complete answer of a call.
+	Whole(ctx context.Context, c Call, from Client) (any, error)
+	// Send streams the answer of a call. It returns an error only if nothing was sent.
+	Send(ctx context.Context, w http.ResponseWriter, c Call, from Client) error
+}
+
+// Client is the sender of a request.
+type Client struct {
+	Key   string // API key; empty: none, or none is needed
+	Whose Whose
 }
 
 // Shelf is the models of the server: which there are, and what comes and goes.

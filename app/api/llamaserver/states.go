@@ -1,4 +1,4 @@
-package api
+package llamaserver
 
 import (
 	"cmp"
@@ -20,9 +20,9 @@ import (
 	"godwit/engine"
 )
 
-// states is the folder of saved slots. It is kept within a budget: the files
+// States is the folder of saved slots. It is kept within a budget: the files
 // that were used longest ago go first.
-type states struct {
+type States struct {
 	dir    string
 	budget int64
 	mu     sync.Mutex
@@ -34,16 +34,24 @@ var stateFile = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`)
 // partSuffix marks a file that is being written.
 const partSuffix = ".part"
 
-func newStates(dir string, budget int64) (*states, error) {
+// NewStates keeps slots in a folder; empty: none are kept.
+func NewStates(dir string, budget int64) (*States, error) {
 	if dir == "" {
-		return &states{}, nil
+		return &States{}, nil
 	}
 	dir, err := filepath.Abs(dir)
-	return &states{dir: dir, budget: budget}, err
+	return &States{dir: dir, budget: budget}, err
+}
+
+// Budget changes the bytes that the folder holds at most.
+func (s *States) Budget(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget = bytes
 }
 
 // root opens the folder, and creates it if it is missing.
-func (s *states) root() (*os.Root, error) {
+func (s *States) root() (*os.Root, error) {
 	if s.dir == "" || s.budget <= 0 {
 		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "no states are kept here: set --slot-save-path and a --state-budget above 0")
 		return nil, e
@@ -62,7 +70,7 @@ func checkStateName(name string) error {
 }
 
 // save writes a slot to a temporary file, and renames it when it is complete.
-func (s *states) save(ctx context.Context, e *engine.Engine, slot int, name string) (tokens int, size int64, err error) {
+func (s *States) save(ctx context.Context, e *engine.Engine, slot int, name string) (tokens int, size int64, err error) {
 	if err := checkStateName(name); err != nil {
 		return 0, 0, err
 	}
@@ -120,18 +128,18 @@ func saved(root *os.Root, name string) bool {
 	return err == nil && string(head) == engine.SlotMagic
 }
 
-// partAge is the age from which an unfinished file has no writer any more.
-const partAge = time.Hour
+// PartAge is the age from which an unfinished file has no writer any more.
+const PartAge = time.Hour
 
 // left reports whether a file may be left over from an interrupted save.
 func left(info fs.FileInfo) bool {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(info.Name(), "."), partSuffix)
-	return ok && "."+name+partSuffix == info.Name() && checkStateName(name) == nil && time.Since(info.ModTime()) > partAge
+	return ok && "."+name+partSuffix == info.Name() && checkStateName(name) == nil && time.Since(info.ModTime()) > PartAge
 }
 
 // trim removes the remains of interrupted saves, and the least recently used files until
 // the rest is within the budget.
-func (s *states) trim(root *os.Root, keep string) error {
+func (s *States) trim(root *os.Root, keep string) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
@@ -176,7 +184,7 @@ func (s *states) trim(root *os.Root, keep string) error {
 }
 
 // restore fills a slot from a file and counts as using it.
-func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, salt, name string) (tokens int, size int64, err error) {
+func (s *States) restore(ctx context.Context, e *engine.Engine, slot int, salt, name string) (tokens int, size int64, err error) {
 	if err := checkStateName(name); err != nil {
 		return 0, 0, err
 	}

@@ -1,4 +1,4 @@
-package api
+package anthropic
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"godwit/app/api/anthropic"
 	"godwit/app/api/wire"
 )
 
@@ -22,11 +21,10 @@ type batches struct {
 
 // batch is a batch with its results so far.
 type batch struct {
-	anthropic.Batch
-	key     string // the API key that it came with; others do not see it
+	Batch
+	from    wire.Client // its sender; clients with other API keys do not see it
 	expires time.Time
-	whose   wire.Whose
-	pending []anthropic.Batched
+	pending []Batched
 	results bytes.Buffer // JSON lines
 	bytes   int
 	cancel  context.CancelFunc // cancels the request that is being answered

@@ -1,26 +1,38 @@
-package api
+package llamaserver
 
 import (
 	"encoding/json"
 	"net/http"
 
-	"godwit/app/api/llamaserver"
 	"godwit/app/api/wire"
 )
 
+// Adapter is one of the list of GET /lora-adapters.
+type Adapter struct {
+	ID    int     `json:"id"`
+	Path  string  `json:"path"`
+	Scale float32 `json:"scale"`
+}
+
+// AdapterScale is one of the list of POST /lora-adapters.
+type AdapterScale struct {
+	ID    *int     `json:"id" need:"" min:"0"`
+	Scale *float64 `json:"scale" need:"" min:"-1000" max:"1000"`
+}
+
 // adapters lists the adapters with the scales in use.
-func (s *Server) adapters() ([]llamaserver.Adapter, error) {
-	list, err := s.pool.Adapters()
-	out := []llamaserver.Adapter{}
+func (d *dialect) adapters() ([]Adapter, error) {
+	list, err := d.models.Adapters()
+	out := []Adapter{}
 	for i, l := range list {
-		out = append(out, llamaserver.Adapter{ID: i, Path: l.Path, Scale: l.Scale})
+		out = append(out, Adapter{ID: i, Path: l.Path, Scale: l.Scale})
 	}
 	return out, err
 }
 
 // loras answers GET /lora-adapters.
-func (s *Server) loras(w http.ResponseWriter, _ *http.Request) error {
-	list, err := s.adapters()
+func (d *dialect) loras(w http.ResponseWriter, _ *http.Request) error {
+	list, err := d.adapters()
 	if err != nil {
 		return err
 	}
@@ -30,12 +42,12 @@ func (s *Server) loras(w http.ResponseWriter, _ *http.Request) error {
 
 // setLoras answers POST /lora-adapters: the body is a list, and adapters that it
 // lacks are switched off. Models are loaded again once their users are gone.
-func (s *Server) setLoras(w http.ResponseWriter, r *http.Request) error {
-	body, err := s.body(w, r)
+func (d *dialect) setLoras(w http.ResponseWriter, r *http.Request) error {
+	body, err := d.Body(w, r)
 	if err != nil {
 		return err
 	}
-	list, err := s.adapters()
+	list, err := d.adapters()
 	if err != nil {
 		return err
 	}
@@ -51,7 +63,7 @@ func (s *Server) setLoras(w http.ResponseWriter, r *http.Request) error {
 		by[a.Path] = 0
 	}
 	for _, raw := range items {
-		var q llamaserver.AdapterScale
+		var q AdapterScale
 		if err := wire.Decode(raw, &q); err != nil {
 			return err
 		}
@@ -60,7 +72,7 @@ func (s *Server) setLoras(w http.ResponseWriter, r *http.Request) error {
 		}
 		by[list[*q.ID].Path] = float32(*q.Scale)
 	}
-	s.pool.SetAdapters(by)
-	wire.WriteJSON(w, http.StatusOK, llamaserver.Done{Success: true})
+	d.models.SetAdapters(by)
+	wire.WriteJSON(w, http.StatusOK, Done{Success: true})
 	return nil
 }

@@ -1,4 +1,6 @@
-package api
+// Package resume keeps streamed answers for a while, so that they continue when their
+// clients go and can be read again.
+package resume
 
 import (
 	"bytes"
@@ -13,9 +15,9 @@ import (
 	"godwit/app/api/wire"
 )
 
-// ConversationHeader makes a streamed answer resumable under the name in it: it
-// continues when its client goes, and GET /v1/stream reads it again.
-const ConversationHeader = "X-Conversation-Id"
+// Header makes a streamed answer resumable under the name in it: it continues when its
+// client goes, and GET /v1/stream reads it again.
+const Header = "X-Conversation-Id"
 
 // Limits of resumable streams.
 const (
@@ -25,11 +27,15 @@ const (
 	maxConvID   = 256
 )
 
-// replays are the resumable streams, the oldest first.
-type replays struct {
+// Streams are the resumable streams of a server.
+type Streams struct {
+	host wire.Host
 	mu   sync.Mutex
-	list []*replay
+	list []*replay // the oldest first
 }
+
+// New keeps the streams of a server.
+func New(host wire.Host) *Streams { return &Streams{host: host} }
 
 // replay is a streamed answer that clients follow. Its writer never waits for them.
 type replay struct {
@@ -138,14 +144,14 @@ func (p *replay) attach() (done func()) {
 
 // put adds a stream in place of one of the same conversation, which ends. The
 // oldest ended one makes room.
-func (l *replays) put(p *replay) error {
+func (l *Streams) put(p *replay) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(p.id, p.key)
 	for len(l.list) >= replayMost {
 		i := slices.IndexFunc(l.list, func(o *replay) bool { o.mu.Lock(); defer o.mu.Unlock(); return o.ended })
 		if i < 0 {
-			return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d resumable streams are running; send the request without %s", replayMost, ConversationHeader)
+			return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d resumable streams are running; send the request without %s", replayMost, Header)
 		}
 		l.list = slices.Delete(l.list, i, i+1)
 	}
@@ -154,7 +160,7 @@ func (l *replays) put(p *replay) error {
 }
 
 // drop ends a stream and forgets it; the lock is held.
-func (l *replays) drop(id, key string) bool {
+func (l *Streams) drop(id, key string) bool {
 	i := slices.IndexFunc(l.list, func(p *replay) bool { return p.id == id && p.key == key })
 	if i < 0 {
 		return false
@@ -164,29 +170,27 @@ func (l *replays) drop(id, key string) bool {
 	return true
 }
 
-// resumable answers a call with a stream that other requests can read again.
-func (s *Server) resumable(w http.ResponseWriter, r *http.Request, id string, call wire.Call) error {
+// Answer answers a call with a stream that other requests can read again.
+func (l *Streams) Answer(w http.ResponseWriter, r *http.Request, id string, call wire.Call) error {
 	if len(id) > maxConvID {
-		return wire.Bad("", "%s has %d bytes, at most %d", ConversationHeader, len(id), maxConvID)
+		return wire.Bad("", "%s has %d bytes, at most %d", Header, len(id), maxConvID)
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(s.ctx, wire.TallyKey{}, wire.TallyOf(r.Context())))
-	p := newReplay(id, s.guard.keyOf(r), cancel)
-	if err := s.replays.put(p); err != nil {
+	ctx, cancel := context.WithCancel(context.WithValue(l.host.Life(), wire.TallyKey{}, wire.TallyOf(r.Context())))
+	from := l.host.Client(r)
+	p := newReplay(id, from.Key, cancel)
+	if err := l.put(p); err != nil {
 		cancel()
 		return err
 	}
-	whose := s.whose(r)
-	s.work.Go(func() {
+	l.host.Go(func() {
 		defer cancel()
-		items := make(chan item, 16)
-		s.work.Go(func() { s.produce(ctx, call, whose, items) })
-		p.end(s.sendStream(ctx, wire.NewOut(p, call.Head().Lines), call, items))
+		p.end(l.host.Send(ctx, p, call, from))
 	})
-	return s.follow(w, r, p, 0)
+	return follow(w, r, p, 0)
 }
 
 // follow sends a stream from an offset on, until it ends or the client goes.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
+func follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 	defer p.attach()()
 	out := wire.NewOut(w, false)
 	for {
@@ -215,11 +219,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *replay, from 
 			return nil
 		}
 		from += len(b)
-		if err := out.Raw(b); err != nil {
-			s.log.Debug("client has gone", "err", err)
-			return nil
+		err = out.Raw(b)
+		if err == nil {
+			err = out.Flush()
 		}
-		if err := out.Flush(); err != nil {
+		if err != nil {
 			return nil //nolint:nilerr // the client has gone
 		}
 	}
@@ -233,19 +237,19 @@ func conversation(r *http.Request) string {
 	return r.URL.Query().Get("conv_id")
 }
 
-// resumeRoutes are the endpoints of resumable streams.
-func (s *Server) resumeRoutes() []wire.Route {
+// Routes are the endpoints of resumable streams.
+func (l *Streams) Routes() []wire.Route {
 	return []wire.Route{
-		wire.On("GET", "/v1/stream", "Read a stream that was begun with X-Conversation-Id again, from a byte on.", s.resume, nil, nil, "conv_id", "from"),
-		wire.On("DELETE", "/v1/stream", "End such a stream.", s.stopStream, nil, nil, "conv_id"),
-		wire.On("GET", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", s.resume, nil, nil, "from"),
-		wire.On("DELETE", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", s.stopStream, nil, nil),
+		wire.On("GET", "/v1/stream", "Read a stream that was begun with X-Conversation-Id again, from a byte on.", l.resume, nil, nil, "conv_id", "from"),
+		wire.On("DELETE", "/v1/stream", "End such a stream.", l.stop, nil, nil, "conv_id"),
+		wire.On("GET", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", l.resume, nil, nil, "from"),
+		wire.On("DELETE", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", l.stop, nil, nil),
 	}
 }
 
 // resume answers GET /v1/stream.
-func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
-	from, id, key := 0, conversation(r), s.guard.keyOf(r)
+func (l *Streams) resume(w http.ResponseWriter, r *http.Request) error {
+	from, id, key := 0, conversation(r), l.host.Client(r).Key
 	if text := r.URL.Query().Get("from"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
@@ -253,7 +257,6 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 		}
 		from = n
 	}
-	l := &s.replays
 	l.mu.Lock()
 	i := slices.IndexFunc(l.list, func(p *replay) bool { return p.id == id && p.key == key })
 	var p *replay
@@ -264,14 +267,14 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
 	if p == nil {
 		return wire.Fault(http.StatusNotFound, wire.NotFound, "no stream of the conversation %.64q is kept", id)
 	}
-	return s.follow(w, r, p, from)
+	return follow(w, r, p, from)
 }
 
-// stopStream answers DELETE /v1/stream.
-func (s *Server) stopStream(w http.ResponseWriter, r *http.Request) error {
-	s.replays.mu.Lock()
-	defer s.replays.mu.Unlock()
-	s.replays.drop(conversation(r), s.guard.keyOf(r))
+// stop answers DELETE /v1/stream.
+func (l *Streams) stop(w http.ResponseWriter, r *http.Request) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(conversation(r), l.host.Client(r).Key)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -1,0 +1,19 @@
+package openai
+
+import "godwit/app/api/wire"
+
+// Parts are what the dialect needs beside a server's services.
+type Parts struct {
+	Memory   *Memory
+	Controls *wire.Controls
+	// Other answers the endpoints about models in the form of another dialect.
+	Other Listed
+}
+
+// dialect answers the endpoints that generate text.
+type dialect struct {
+	wire.Service
+	host     wire.Host
+	memory   *Memory
+	controls *wire.Controls
+}
