@@ -211,11 +211,11 @@ func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Ca
 		if done > 0 {
 			c.Log.Info("calibration resumed", "tokens", done)
 		}
-		tell := func(_, n, _ int) { t.cancel(c.Progress(whole * float64(n) / float64(total))) }
+		observe := func(_, n, _ int) { t.cancel(c.Progress(whole * float64(n) / float64(total))) }
 		for done < total {
 			stats.from = max(calibrationSinks, done)
 			next := min(done+part, total)
-			if err := t.run(sched.Job{Prompt: c.Tokens[:next], Prefilled: tell, Fresh: done == 0}); err != nil {
+			if err := t.run(sched.Job{Prompt: c.Tokens[:next], Prefilled: observe, Fresh: done == 0}); err != nil {
 				return err
 			}
 			c.Work.Tokens += next - done

@@ -337,7 +337,7 @@ func (p *program) store(layer int, s kv.Side, tier kv.Tier) (*store, int, error)
 	}
 	st := l.side(s).tier(tier)
 	if st.form == nil {
-		return nil, 0, fmt.Errorf("cpu: layer %d has no cells of %v in part %d", layer, s, tier)
+		return nil, 0, fmt.Errorf("cpu: layer %d has no cells of %v in tier %d", layer, s, tier)
 	}
 	return st, l.kvHeads, nil
 }

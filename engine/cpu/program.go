@@ -98,8 +98,8 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	}
 	err := p.backend.pool.run(ctx, &p.stages, len(b.Tokens) == 1)
 	p.b = nil
-	if odd := p.strays.end(); err == nil {
-		err = odd
+	if strays := p.strays.end(); err == nil {
+		err = strays
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 		{&m.query, query, "turned queries"},
 		{&m.residual, residual, "queries of signs"},
 		{&m.shift, shift, "shifts"},
-		{&m.partial, partial, "parts of attention"},
+		{&m.partial, partial, "chunks of attention"},
 	} {
 		b, err := p.alloc(int64(4*r.size), r.label)
 		if err != nil {
@@ -226,10 +226,10 @@ func (c *compiler) addAttend(t *attention) error {
 	if err != nil {
 		return err
 	}
-	if err := c.parts(t, t.decode, query, true); err != nil {
+	if err := c.chunks(t, t.decode, query, true); err != nil {
 		return err
 	}
-	return c.parts(t, t.prefill, query, false)
+	return c.chunks(t, t.prefill, query, false)
 }
 
 // query adds the launches that transform queries into the domain of the keys.
@@ -352,9 +352,9 @@ func (c *compiler) perHead(l shaders.Launch, args []place, heads int) error {
 	})
 }
 
-// parts adds the attention of decode steps or of prefill, and the merging of
+// chunks adds the attention of decode steps or of prefill, and the merging of
 // its chunks.
-func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode bool) error {
+func (c *compiler) chunks(t *attention, a *shaders.Attention, query place, decode bool) error {
 	p := c.p
 	tiles := p.image.tilesOf(a.Rows, t.cache.layout.Exact)
 	k, v := t.cache.sides[kv.K].packed.buffer, t.values().packed.buffer

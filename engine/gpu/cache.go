@@ -187,7 +187,7 @@ func (p *program) cells(layer int, s kv.Side, tier kv.Tier) (*layerCache, *cells
 	}
 	c := l.sides[s].tier(tier)
 	if c.buffer == nil {
-		return nil, nil, fmt.Errorf("gpu: layer %d has no cells of %v in part %d", layer, s, tier)
+		return nil, nil, fmt.Errorf("gpu: layer %d has no cells of %v in tier %d", layer, s, tier)
 	}
 	return l, c, nil
 }

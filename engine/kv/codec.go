@@ -77,9 +77,9 @@ func (t *Type) Segments(headDim int) []Segment {
 // Source: spec kv-formats.md.
 func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 	if c := at.Channels; c != nil {
-		level := make([]float32, len(src))
-		c.Normalise(level, src)
-		src, at.Channels = level, nil
+		normal := make([]float32, len(src))
+		c.Normalise(normal, src)
+		src, at.Channels = normal, nil
 	}
 	if t.Join != nil {
 		for _, p := range t.Join {

@@ -136,9 +136,9 @@ func (c *Cache) continues(s *sequence, pos int) bool {
 // bytes of a sequence mean.
 func (c *Cache) Identity() ([]byte, error) {
 	h := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
-	tempers, span, own := make([]Temper, len(c.layout.Layers)), 0, 0
+	tempers, span, first := make([]Temper, len(c.layout.Layers)), 0, 0
 	for g := range c.pools {
-		own = max(own, c.firstPiece(g))
+		first = max(first, c.firstPiece(g))
 	}
 	for i := range c.layout.Layers {
 		tempers[i] = c.layout.Layers[i].Temper
@@ -150,8 +150,8 @@ func (c *Cache) Identity() ([]byte, error) {
 		Header  *sessionHeader
 		Tempers []Temper
 		Span    int
-		Own     int `json:",omitempty"` // number of first pages that are part of points
-	}{h, tempers, span, own})
+		First   int `json:"Own,omitempty"` // number of first pages that are part of points
+	}{h, tempers, span, first})
 }
 
 // Windowed lists the groups that give back pages.
@@ -219,12 +219,12 @@ func (c *Cache) walkPinned(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row 
 func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 	for g := range c.pools {
 		tail, exact := c.tail(g, pos)*PageCells, pos
-		own := min(c.firstPiece(g)*PageCells, tail)
+		first := min(c.firstPiece(g)*PageCells, tail)
 		if p := &c.exact[g]; p.on() {
 			exact = p.window.FirstExact(pos) * PageCells
 		}
 		err := c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
-			for at := visible(pos, c.pools[g].window) * PageCells; at < own && x.RowBytes > 0; at++ {
+			for at := visible(pos, c.pools[g].window) * PageCells; at < first && x.RowBytes > 0; at++ {
 				if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, at)); err != nil {
 					return err
 				}

@@ -207,9 +207,9 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 			}
 		}
 	}
-	own := false
+	measured := false
 	if s := &r.set; s.Uncalibrated && s.Calibration == nil && k.t.Form(in.HeadDimK, K).Normalised && !in.MLA {
-		if own = r.self(in); own {
+		if measured = r.self(in); measured {
 			k.because(slog.LevelInfo, "calibrated by each conversation on its first %d tokens", SelfRows)
 		} else {
 			k.replace(Q8_0, "%s keys need a calibration of the model, which is missing", k.t.Name)
@@ -222,7 +222,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	} else {
 		y.V = sideLayout(r.want.V, &v, in.HeadDimV, in.KVHeads, V)
 	}
-	if own {
+	if measured {
 		y.K.SelfCalibrated, y.K.SelfRow, y.K.SelfBytes = true, selfRow(in.HeadDimK)*in.KVHeads, selfBytes(in.HeadDimK)*in.KVHeads
 	}
 	r.window(&y, in, k.t, v.t)

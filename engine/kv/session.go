@@ -186,19 +186,19 @@ func (c *Cache) measure(rows Rows) error {
 
 // differs describes the first difference between a saved header and this cache's
 // own header. It returns "" if they match.
-func (h *sessionHeader) differs(own *sessionHeader) string {
+func (h *sessionHeader) differs(here *sessionHeader) string {
 	switch {
-	case h.Model != own.Model:
+	case h.Model != here.Model:
 		return "it is of another model"
-	case h.Page != own.Page:
-		return fmt.Sprintf("its pages hold %d positions, here %d", h.Page, own.Page)
-	case len(h.Layers) != len(own.Layers):
-		return fmt.Sprintf("it has %d layers, here %d", len(h.Layers), len(own.Layers))
-	case len(h.Groups) != len(own.Groups):
-		return fmt.Sprintf("it has %d window groups, here %d", len(h.Groups), len(own.Groups))
+	case h.Page != here.Page:
+		return fmt.Sprintf("its pages hold %d positions, here %d", h.Page, here.Page)
+	case len(h.Layers) != len(here.Layers):
+		return fmt.Sprintf("it has %d layers, here %d", len(h.Layers), len(here.Layers))
+	case len(h.Groups) != len(here.Groups):
+		return fmt.Sprintf("it has %d window groups, here %d", len(h.Groups), len(here.Groups))
 	}
 	for i := range h.Layers {
-		a, b := &h.Layers[i], &own.Layers[i]
+		a, b := &h.Layers[i], &here.Layers[i]
 		switch why := a.K.differs(&b.K); {
 		case why != "":
 			return fmt.Sprintf("layer %d K: %s", b.Layer, why)
@@ -211,33 +211,33 @@ func (h *sessionHeader) differs(own *sessionHeader) string {
 		}
 	}
 	for g := range h.Groups {
-		switch a, b := &h.Groups[g], &own.Groups[g]; {
+		switch a, b := &h.Groups[g], &here.Groups[g]; {
 		case a.Window != b.Window:
 			return fmt.Sprintf("a window of %d positions, here %d", a.Window, b.Window)
 		case a.Newest != b.Newest || a.Pinned != b.Pinned:
 			return fmt.Sprintf("an exact window of %d and %d sinks, here %d and %d", a.Newest, a.Pinned, b.Newest, b.Pinned)
 		}
 	}
-	if h.Policy != own.Policy {
-		return fmt.Sprintf("layer policy %d, here %d", h.Policy, own.Policy)
+	if h.Policy != here.Policy {
+		return fmt.Sprintf("layer policy %d, here %d", h.Policy, here.Policy)
 	}
 	return ""
 }
 
-func (s *sessionSide) differs(own *sessionSide) string {
+func (s *sessionSide) differs(here *sessionSide) string {
 	switch {
-	case *s == *own:
+	case *s == *here:
 		return ""
-	case s.Type != own.Type:
-		return fmt.Sprintf("saved as %q, here %q", s.Type, own.Type)
-	case s.HeadDim != own.HeadDim || s.Padded != own.Padded:
-		return fmt.Sprintf("heads of %d padded to %d, here %d to %d", s.HeadDim, s.Padded, own.HeadDim, own.Padded)
-	case s.Row != own.Row:
-		return fmt.Sprintf("rows of %d bytes, here %d", s.Row, own.Row)
-	case s.ExactRow != own.ExactRow || s.PinnedRow != own.PinnedRow:
-		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.PinnedRow, own.ExactRow, own.PinnedRow)
+	case s.Type != here.Type:
+		return fmt.Sprintf("saved as %q, here %q", s.Type, here.Type)
+	case s.HeadDim != here.HeadDim || s.Padded != here.Padded:
+		return fmt.Sprintf("heads of %d padded to %d, here %d to %d", s.HeadDim, s.Padded, here.HeadDim, here.Padded)
+	case s.Row != here.Row:
+		return fmt.Sprintf("rows of %d bytes, here %d", s.Row, here.Row)
+	case s.ExactRow != here.ExactRow || s.PinnedRow != here.PinnedRow:
+		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.PinnedRow, here.ExactRow, here.PinnedRow)
 	}
-	if s.Channels != own.Channels {
+	if s.Channels != here.Channels {
 		return "another calibration of the keys, or one for a context of another size"
 	}
 	return "another rotation or code book under the same name"

@@ -315,8 +315,8 @@ func (c *Cache) accepted(r io.Reader, rows Rows) (*sessionHeader, error) {
 	if err := c.measure(rows); err != nil {
 		return nil, err
 	}
-	own := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
-	text, err := json.Marshal(own)
+	here := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
+	text, err := json.Marshal(here)
 	if err != nil {
 		return nil, err
 	}
@@ -328,13 +328,13 @@ func (c *Cache) accepted(r io.Reader, rows Rows) (*sessionHeader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h, c.accept(h, own)
+	return h, c.accept(h, here)
 }
 
 // accept compares a saved header with the header of an empty sequence of this
 // cache.
-func (c *Cache) accept(h, own *sessionHeader) error {
-	if why := h.differs(own); why != "" {
+func (c *Cache) accept(h, here *sessionHeader) error {
+	if why := h.differs(here); why != "" {
 		return fmt.Errorf("%w: %s", ErrSession, why)
 	}
 	if h.Len < 0 || h.Keep < 0 || h.Keep%PageCells != 0 {

@@ -78,7 +78,7 @@ func (s *Sched) planDecode() {
 	}
 	left := -1
 	for k := range s.slots {
-		i := (s.turn + k) % len(s.slots)
+		i := (s.decoder + k) % len(s.slots)
 		if !s.decodes(i) {
 			continue
 		}
@@ -91,7 +91,7 @@ func (s *Sched) planDecode() {
 		rows++
 	}
 	if left >= 0 {
-		s.turn = left // the one left out comes first in the next step
+		s.decoder = left // the one left out comes first in the next step
 	}
 	s.starved = prompts && rows == s.o.Rows
 }

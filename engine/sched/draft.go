@@ -55,8 +55,8 @@ func (t *task) token(pos int) llm.Token {
 }
 
 // sound is how many of n rows from first on come before one that is not finite.
-func sound(odd []int, first, n int) int {
-	for _, r := range odd {
+func sound(strays []int, first, n int) int {
+	for _, r := range strays {
 		if r >= first {
 			n = min(n, r-first)
 		}

@@ -60,8 +60,8 @@ func (s *Sched) start(t *task, i int) {
 		sl.chain.root = s.root(t)
 	}
 	err := s.cache.Keep(s.slots[i].seq, t.stats.Prompt-1)
-	if err == nil && t.parts > 0 && !s.o.StateModel {
-		err = s.cache.Point(s.slots[i].seq, t.parts, true)
+	if err == nil && t.diverges > 0 && !s.o.StateModel {
+		err = s.cache.Point(s.slots[i].seq, t.diverges, true)
 	}
 	if err != nil {
 		panic("sched: a slot without a sequence: " + err.Error())
@@ -145,7 +145,7 @@ func (s *Sched) choose(t *task) int {
 // continued. At least one token is left to compute. It records where the prompt diverges
 // from the text that has most in common with it.
 func (s *Sched) longest(t *task) (src, n int) {
-	t.parts = 0
+	t.diverges = 0
 	if t.Fresh {
 		return 0, 0
 	}
@@ -163,7 +163,7 @@ func (s *Sched) longest(t *task) (src, n int) {
 			l = l / kv.PageCells * kv.PageCells
 		}
 		if len(sl.tokens)-l >= kv.PageCells {
-			t.parts = max(t.parts, l)
+			t.diverges = max(t.diverges, l)
 		}
 		if l = s.cache.Reach(sl.seq, l); l > n {
 			src, n = i, l

@@ -190,7 +190,7 @@ type Sched struct {
 	clock   uint64
 	admit   uint64
 	stepped []int
-	turn    int        // the slot whose row comes first
+	decoder int        // the slot whose row comes first
 	reader  int        // the slot whose prompt comes first
 	hold    bool       // cells ran out: nobody is placed until a job ends
 	starved bool       // decode rows left prompts no room in the last step
@@ -205,12 +205,12 @@ type Sched struct {
 // task is a job in the queue or in a slot.
 type task struct {
 	Job
-	ctx    context.Context
-	tokens []llm.Token // prompt and what was generated
-	read   int         // tokens that are read as a prompt
-	parts  int         // where the prompt parts from another text that slots held
-	order  uint64      // admission, for who yields to whom
-	stats  Stats
+	ctx      context.Context
+	tokens   []llm.Token // prompt and what was generated
+	read     int         // tokens that are read as a prompt
+	diverges int         // where the prompt diverges from another text that slots held
+	order    uint64      // admission, for who yields to whom
+	stats    Stats
 	// promised is the length that an open job may reach without asking, while it has
 	// a slot; 0: it has none
 	promised int
@@ -471,9 +471,9 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	if s.o.StateModel && err == nil {
 		err = s.cache.Checkpoint(sl.seq)
 	}
-	var odd *backend.NotNumbers
+	var stray *backend.NotNumbers
 	switch {
-	case errors.Is(err, sample.ErrLogits) || errors.As(err, &odd): // the tokens that led to them are not reused
+	case errors.Is(err, sample.ErrLogits) || errors.As(err, &stray): // the tokens that led to them are not reused
 		s.disown(i)
 	case sl.private:
 		s.forget(i)

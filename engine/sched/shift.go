@@ -9,9 +9,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// sinks is the smallest number of first tokens that a shift keeps, because attention needs
+// leastKept is the smallest number of first tokens that a shift keeps, because attention needs
 // them as sinks. Source: arXiv 2309.17453.
-const sinks = 4
+const leastKept = 4
 
 // shift makes room in a full sequence: it keeps the start, drops half of what
 // follows, and moves the rest down. Where the cells cannot be moved the shorter
@@ -24,7 +24,7 @@ func (s *Sched) shift(i int) error {
 	if keep < 0 {
 		keep = t.stats.Prompt
 	}
-	keep = min(max(keep, sinks), n/2)
+	keep = min(max(keep, leastKept), n/2)
 	s.flush(i)
 	drop := max((n-keep)/2, 1)
 	t.tokens = append(t.tokens[:keep], t.tokens[keep+drop:]...)
@@ -79,11 +79,11 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	// Cells that are given back keep their bytes until the device runs again.
 	s.cache.Drop(seq)
 	for left := n - drop; left > 0; {
-		take := min(left, s.o.Rows)
-		err := s.cache.Extend(seq, take)
+		rows := min(left, s.o.Rows)
+		err := s.cache.Extend(seq, rows)
 		switch {
 		case err == nil:
-			left -= take
+			left -= rows
 		case errors.Is(err, kv.ErrFull) && s.dropIdle():
 		case errors.Is(err, kv.ErrFull):
 			return false, nil
@@ -101,9 +101,9 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 		if !y.Owns() {
 			continue
 		}
-		turn := newRopeShift(s.o.Rotary[k], drop)
+		by := newRopeShift(s.o.Rotary[k], drop)
 		for _, side := range []kv.Side{kv.K, kv.V} {
-			if err := s.moveRows(i, k, side, old[y.Group], keep, drop, turn); err != nil {
+			if err := s.moveRows(i, k, side, old[y.Group], keep, drop, by); err != nil {
 				return false, err
 			}
 		}
@@ -122,7 +122,7 @@ func (s *Sched) cells(group int, seq llm.Seq, pos int) cells {
 // moveRows copies one side of a layer from its old cells to those that the
 // sequence has now. All rows are read before the first is written, since old
 // and new cells overlap.
-func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int, turn []ropeShift) error {
+func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int, by []ropeShift) error {
 	y := &s.cache.Layout().Layers[layer]
 	if y.Side(side).RowBytes == 0 {
 		return nil // V that is a view of K
@@ -134,7 +134,7 @@ func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int
 		if pos >= keep {
 			m.from += drop
 			if side == kv.K {
-				m.ropeShifts = turn
+				m.ropeShifts = by
 			}
 		}
 		var err error

@@ -24,7 +24,7 @@ func (s *Sched) step() bool {
 	s.pictures(b)
 	b.Logits = s.logits
 	start := time.Now()
-	odd, err := numbers(s.prog.Run(context.Background(), b))
+	stray, err := numbers(s.prog.Run(context.Background(), b))
 	took := time.Since(start)
 	s.pace.observe(decode, b.Spans, took)
 	if s.o.Observe != nil {
@@ -38,23 +38,23 @@ func (s *Sched) step() bool {
 		if sl.drafted > 0 {
 			sp.Rows = 1
 		}
-		if err != nil || odd != nil && strays(odd.Rows, sp) && sl.task != nil && !sl.task.Strays {
+		if err != nil || stray != nil && strays(stray.Rows, sp) && sl.task != nil && !sl.task.Strays {
 			s.disown(int(sp.Seq))
-			s.finish(int(sp.Seq), Failed, cmp.Or[error](err, odd))
+			s.finish(int(sp.Seq), Failed, cmp.Or[error](err, stray))
 			continue
 		}
-		if odd != nil && sl.drafted > 0 {
-			sl.drafted = sound(odd.Rows, sp.First+1, sl.drafted)
+		if stray != nil && sl.drafted > 0 {
+			sl.drafted = sound(stray.Rows, sp.First+1, sl.drafted)
 		}
 		sl.tokens = append(sl.tokens, b.Tokens[sp.First:sp.First+sp.Rows]...)
 		sl.chain.dirty = sl.chain.dirty || len(sl.tokens)/kv.PageCells != (len(sl.tokens)-sp.Rows)/kv.PageCells
 		s.checkpoint(int(sp.Seq), sp.Rows)
 	}
 	if err == nil {
-		late := s.choices
+		before := s.choices
 		s.deliver()
-		if s.choices > late {
-			s.linger(late, max(time.Since(start)/4, time.Millisecond))
+		if s.choices > before {
+			s.linger(before, max(time.Since(start)/4, time.Millisecond))
 		}
 	}
 	return true
@@ -65,11 +65,11 @@ func numbers(err error) (*backend.NotNumbers, error) {
 	if err == nil { // allocates nothing, unlike the rest
 		return nil, nil
 	}
-	var odd *backend.NotNumbers
-	if errors.As(err, &odd) && !device(err) {
+	var stray *backend.NotNumbers
+	if errors.As(err, &stray) && !device(err) {
 		err = nil
 	}
-	return odd, err
+	return stray, err
 }
 
 // device reports whether an error that holds a NotNumbers holds another one too.
@@ -79,8 +79,8 @@ func device(err error) bool {
 		return false
 	}
 	for _, e := range list.Unwrap() {
-		var odd *backend.NotNumbers
-		if !errors.As(e, &odd) {
+		var stray *backend.NotNumbers
+		if !errors.As(e, &stray) {
 			return true
 		}
 	}
@@ -205,7 +205,7 @@ func (s *Sched) chooseApart(i int, logits []float32) {
 }
 
 // linger waits briefly until few choices outside the loop are left. A job that is a little
-// late still joins the next step, and one that is very late delays no other.
+// before still joins the next step, and one that is very before delays no other.
 func (s *Sched) linger(some int, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

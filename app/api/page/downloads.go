@@ -188,12 +188,12 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 	m, err := p.o.Library.Pull(ctx, t.Ref, func(q hub.Progress) {
 		p.downloads.mu.Lock()
 		t.File, t.Phase, t.Done, t.Total, t.Speed = q.File, string(q.Phase), q.Done, q.Total, q.Speed
-		tell := time.Since(p.downloads.last) > 200*time.Millisecond
-		if tell {
+		due := time.Since(p.downloads.last) > 200*time.Millisecond
+		if due {
 			p.downloads.last = time.Now()
 		}
 		p.downloads.mu.Unlock()
-		if tell {
+		if due {
 			p.downloadsChanged()
 		}
 	})

@@ -44,7 +44,7 @@ func ropePairs(v *vec) {
 		v.V("uzp2.4s", 1, 6, 7)
 		v.Load(2, R1, 0)
 		v.Load(3, R2, 0)
-		v.turn()
+		v.rotate()
 		v.V("zip1.4s", 6, 4, 5)
 		v.V("zip2.4s", 7, 4, 5)
 		v.StorePair(6, 7, R0, 0)

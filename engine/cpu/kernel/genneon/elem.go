@@ -212,8 +212,8 @@ func axpy(v *vec) {
 	}, R0, R1)
 }
 
-// turn rotates (V0, V1) by cosines and sines in V2 and V3, into V4 and V5.
-func (v *vec) turn() {
+// rotate rotates (V0, V1) by cosines and sines in V2 and V3, into V4 and V5.
+func (v *vec) rotate() {
 	v.V("fmul.4s", 4, 1, 3)
 	v.N("fneg.4s", 4, 4)
 	v.V("fmla.4s", 4, 0, 2)
@@ -226,7 +226,7 @@ func ropeHalves(v *vec) {
 		for i := range 4 {
 			v.Load(V(i), R(i), disp)
 		}
-		v.turn()
+		v.rotate()
 		v.Store(4, R0, disp)
 		v.Store(5, R1, disp)
 	}, R0, R1, R2, R3)
