@@ -141,8 +141,8 @@ func (c *crowd) ask(t *testing.T, rng *rand.Rand) {
 	c.mu.Unlock()
 }
 
-// moves saves, erases and restores a slot, which others may use meanwhile. What is
-// refused changes nothing.
+// moves saves, erases and restores a slot that other clients may use at the same
+// time. A rejected operation changes nothing.
 func (c *crowd) moves(t *testing.T, rng *rand.Rand) {
 	var file bytes.Buffer
 	e, ctx := c.warm.e, t.Context()

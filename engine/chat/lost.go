@@ -50,7 +50,7 @@ func (f *form) checkPrinted(ctx context.Context, o Options, in Input, c *convers
 	}
 	pieces, err := f.tmpl.Render(ctx, f.variables(o, in, messages, tools), jinja.Options{Now: in.Now})
 	if err != nil {
-		return ctx.Err() // the template inspects the text, and accepted the real one
+		return ctx.Err() // the template rejects only the marks, not the real texts
 	}
 	text := jinja.Text(pieces)
 	lost := &lostError{}

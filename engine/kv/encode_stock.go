@@ -18,8 +18,8 @@ func (t *Type) encodeStock(block []byte, x []float32) int {
 	panic("kv: type " + t.Name + " has no encoder")
 }
 
-// encodeAmax: codes are round half away from zero of x over amax/127. NaN
-// restarts the running maximum, as in the reference.
+// encodeAmax encodes x/(amax/127), rounded with halves away from zero. NaN restarts
+// the running maximum, as in the reference.
 func (t *Type) encodeAmax(block []byte, x []float32) int {
 	var amax float32
 	for _, v := range x {
@@ -40,8 +40,8 @@ func (t *Type) encodeAmax(block []byte, x []float32) int {
 	return putF16(block, t.Scale.At, d)
 }
 
-// encodeSigned: the value of largest magnitude, the first among equals, gets
-// the lowest level -2^(bits-1).
+// encodeSigned scales x so that the value of largest magnitude, the first among
+// equals, gets the lowest level -2^(bits-1).
 func (t *Type) encodeSigned(block []byte, x []float32) int {
 	m := extreme(x)
 	half := float32(int(1) << (t.Codes.Bits - 1))
@@ -59,9 +59,8 @@ func (t *Type) encodeSigned(block []byte, x []float32) int {
 	return putF16(block, t.Scale.At, d)
 }
 
-// encodeMinStep: codes count steps above the minimum. A block of NaN has
-// neither minimum nor step: both are stored as 0, and the block counts as
-// saturated.
+// encodeMinStep encodes steps above the minimum. A block of NaN has neither minimum
+// nor step. Both are stored as 0, and the block counts as saturated.
 func (t *Type) encodeMinStep(block []byte, x []float32) (saturated int) {
 	lo, hi := float32(math.MaxFloat32), float32(-math.MaxFloat32)
 	for _, v := range x {
@@ -89,8 +88,9 @@ func (t *Type) encodeMinStep(block []byte, x []float32) (saturated int) {
 	return max(saturated, putF16(block, t.Scale.At, d), putF16(block, t.Scale.Min, lo))
 }
 
-// encodeFitted: nearest levels for the scale that puts the extreme value on the
-// first level, then the scale that fits those codes best with weights x².
+// encodeFitted first encodes to the nearest levels, with the scale that puts the
+// extreme value on the first level. It then fits the scale to these codes with
+// weights x².
 func (t *Type) encodeFitted(block []byte, x []float32) int {
 	m := extreme(x)
 	if abs32(m) < t.Scale.Floor {

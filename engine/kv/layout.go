@@ -280,7 +280,7 @@ func Largest(bytes func(cells int) int64, budget int64) int {
 	return PageCells * sort.Search(maxCells/PageCells, func(p int) bool { return bytes((p+1)*PageCells) > budget })
 }
 
-// Slice returns the layout with only the cells and states of layers from to to-1.
+// Slice returns the layout with only the cells and states of the layers [from, to).
 // Layers and groups keep their numbers.
 func (l *Layout) Slice(from, to int) Layout {
 	p := *l

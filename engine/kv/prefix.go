@@ -44,7 +44,7 @@ func (c *Cache) firstPiece(g int) int {
 func (c *Cache) IsPiece(g, page int) bool { return page >= c.firstPiece(g) }
 
 // needed returns the pieces of a group that rows from pos on read in a sequence
-// with a point there: those of pages from to to-1.
+// with a point there: those of the pages [from, to).
 func (c *Cache) needed(g, pos int) (from, to int) {
 	return max(visible(pos, c.pools[g].window), c.firstPiece(g)), c.tail(g, pos)
 }
@@ -164,8 +164,8 @@ func (c *Cache) Windowed() (list []int) {
 	return list
 }
 
-// Needed returns which pages of a group, from from to to-1, a sequence that
-// continues at pos reads in addition to the point there.
+// Needed returns the pages [from, to) of a group that a sequence which continues at
+// pos reads in addition to the point there.
 func (c *Cache) Needed(group, pos int) (from, to int) { return c.needed(group, pos) }
 
 // pageRow is called for each row of a piece. len(buf) is the row's size.
