@@ -14,13 +14,13 @@ import (
 	"godwit/engine"
 )
 
-// heartbeat is how often a stream says that it is alive while nothing comes.
+// heartbeat is the interval at which an idle stream sends a sign of life.
 const heartbeat = 10 * time.Second
 
-// item is what the producer of an answer passes on.
+// item is one step of an answer from its producer.
 type item struct {
 	model  *wire.Model // first, once
-	notice string      // what is done differently from what the call asks for
+	notice string      // difference between what the call asked for and what is done
 	choice int
 	event  engine.Event
 	err    error
@@ -41,7 +41,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	if head.Stream {
 		box := wire.NewOutbox(w, s.patience, stall)
 		err := s.sendStream(ctx, wire.NewOut(box, head.Lines), call, items)
-		cancel() // the slot is free while the client takes the rest
+		cancel() // free the slot while the client reads the rest
 		box.Close()
 		return err
 	}
@@ -60,8 +60,8 @@ func (s *Server) begin(ctx context.Context, call wire.Call, whose wire.Whose) <-
 	return items
 }
 
-// collect puts an answer together that is sent at once, and passes notices to
-// note. The end of ctx does not wait for the device.
+// collect builds an answer that is sent whole, and passes notices to note. When ctx
+// ends, it does not wait for the device.
 func collect(ctx context.Context, call wire.Call, items <-chan item, note func(text string)) (body any, err error) {
 	var whole wire.Whole
 	for {
@@ -90,7 +90,7 @@ func collect(ctx context.Context, call wire.Call, items <-chan item, note func(t
 	}
 }
 
-// broken says what of a finished answer is not valid by its schema.
+// broken describes which parts of a finished answer violate its schema.
 func broken(ev *engine.Event) []string {
 	var out wire.Notices
 	if ev.Kind == engine.End {
@@ -101,8 +101,8 @@ func broken(ev *engine.Event) []string {
 	return out
 }
 
-// tell passes a notice on with a stream: as a header, or as a comment once the
-// headers have gone.
+// tell sends a notice with a stream: as a header, or as a comment if the headers
+// have already been sent.
 func (s *Server) tell(out *wire.Out, text string) error {
 	if !out.Begun {
 		s.note(out.W, wire.Notices{text}, nil)
@@ -121,7 +121,7 @@ func (s *Server) sendStream(ctx context.Context, out *wire.Out, call wire.Call, 
 		if !out.Begun {
 			return err
 		}
-		if reply == nil { // only heartbeats so far
+		if reply == nil { // only heartbeats were sent so far
 			reply = call.Stream(&wire.Model{Name: call.Head().Model})
 		}
 		if err := reply.Fail(out, s.explain(err)); err != nil {
@@ -188,8 +188,8 @@ func (s *Server) sendStream(ctx context.Context, out *wire.Out, call wire.Call, 
 	}
 }
 
-// produce has a call answered and closes items when everything it started has
-// ended.
+// produce generates a call's answers. It closes items when everything it started
+// has ended.
 func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, items chan<- item) {
 	defer close(items)
 	send := func(it item) bool {
@@ -238,12 +238,13 @@ func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, 
 		choices.Go(func() {
 			s.choice(ctx, l.Engine, i, requests[i], send, sync.OnceFunc(func() { close(ready) }))
 		})
-		// The next one finds the prompt in the cache.
+		// The next choice finds the prompt in the cache.
 		<-ready
 	}
 }
 
-// caught turns a panic into the error of one answer, so that all others continue.
+// caught converts a panic to an error of this answer, so that other answers
+// continue.
 func (s *Server) caught(choice int, send func(item) bool) {
 	p := recover()
 	if p == nil {
@@ -253,8 +254,8 @@ func (s *Server) caught(choice int, send func(item) bool) {
 	send(item{choice: choice, err: fmt.Errorf("internal error: %v", p)})
 }
 
-// choice generates one of the answers. ready is called once its prompt has
-// been read.
+// choice generates one of the answers. It calls ready once its prompt has been
+// read.
 func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.Request, send func(item) bool, ready func()) {
 	defer ready()
 	defer s.caught(i, send)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A batch is answered in order, with the reason where a request is wrong, can be
-// cancelled, and is dropped on demand.
+// A batch is answered in order, gives the reason for invalid requests, and can be
+// cancelled and deleted.
 func TestBatches(t *testing.T) {
 	v := startModel(t, nil)
 	message := func(id string, tokens int) object {
@@ -72,7 +72,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A batch belongs to the API key that it came with.
+// A batch belongs to the API key that created it.
 func TestBatchKeys(t *testing.T) {
 	v := startModel(t, func(o *setup) { o.Settings.Server.APIKey = []string{"mine", "other"} })
 	mine, other := withHeader("X-Api-Key", "mine"), withHeader("X-Api-Key", "other")
@@ -93,7 +93,7 @@ func TestBatchKeys(t *testing.T) {
 	}
 }
 
-// Anthropic's client reads the list of models in its own form.
+// Anthropic's client gets the list of models in its own form.
 func TestAnthropicModels(t *testing.T) {
 	v := shared(t)
 	version := func(r *http.Request) { r.Header.Set("Anthropic-Version", "2023-06-01") }

@@ -11,8 +11,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// enter counts a request that holds a body. If there are too many, the slowest bodies are
-// dropped, so that half-sent bodies block nobody.
+// enter counts a request that holds a body. If there are too many, it drops the
+// slowest bodies, so that unfinished uploads do not block other requests.
 func (s *Server) enter(r *http.Request) error {
 	select {
 	case s.flight <- struct{}{}:
@@ -61,7 +61,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 			size = maxBody
 		}
 		if !s.raw.try(size) {
-			_, _ = io.Copy(io.Discard, limited) // a connection that breaks while it sends tells a client no reason
+			_, _ = io.Copy(io.Discard, limited) // if the connection broke during the upload, the client would not read the error
 			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "large bodies of other requests already take all %d bytes", rawBytes)
 		}
 		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
@@ -87,9 +87,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, s.admit(r, int64(len(data)))
 }
 
-// admit waits until a body can be read into values, for as long as a body may
-// take to come. The request counts with its bytes until it ends. The body has
-// been read to its end, so a client that hangs up is noticed.
+// admit waits until there is memory to parse a body, at most as long as a body may
+// take to arrive. The request counts with its bytes until it ends. The body was
+// read to its end, so a client that disconnects is noticed.
 func (s *Server) admit(r *http.Request, bytes int64) error {
 	if bytes <= smallBody {
 		return nil
@@ -106,8 +106,8 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	return nil
 }
 
-// note sends the client, and logs, a notice about how a request was read. Agents repeat
-// their requests, so each notice is logged only once at level Info.
+// note sends a notice about how a request was read to the client and to the log.
+// Agents repeat their requests, so each notice is logged only once at level Info.
 func (s *Server) note(w http.ResponseWriter, notices wire.Notices, unused []string) {
 	for _, text := range notices {
 		w.Header().Add(wire.NoticeHeader, text)

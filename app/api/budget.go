@@ -31,8 +31,8 @@ func (b *budget) try(bytes int64) bool {
 	return true
 }
 
-// acquire waits for bytes, at most the size of the budget. An error is the
-// context's cause, and nothing is taken then.
+// acquire waits for bytes, at most the size of the budget. If it fails, it takes
+// nothing, and the error is the context's cause.
 func (b *budget) acquire(ctx context.Context, bytes int64) error {
 	if b.try(bytes) {
 		return nil
@@ -51,10 +51,10 @@ func (b *budget) acquire(ctx context.Context, bytes int64) error {
 	defer b.mu.Unlock()
 	if i := slices.Index(b.queue, c); i >= 0 {
 		b.queue = slices.Delete(b.queue, i, i+1)
-	} else { // given meanwhile
+	} else { // the claim was granted in the meantime
 		b.used -= bytes
 	}
-	b.serve() // the next waiter may fit
+	b.serve() // the next claim may fit now
 	return context.Cause(ctx)
 }
 

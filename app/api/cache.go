@@ -58,7 +58,7 @@ type keptTexts struct {
 func (s *Server) prefixes(w http.ResponseWriter, _ *http.Request) error {
 	k := keptPrefixes{Texts: []keptTexts{}}
 	p := s.o.Prefixes
-	if p != nil && (len(s.guard.keys) <= 1 || s.o.Settings.Server.SharePrefixes) { // else one client would learn of another
+	if p != nil && (len(s.guard.keys) <= 1 || s.o.Settings.Server.SharePrefixes) { // with several API keys, one client would learn about the texts of another
 		u := p.Usage()
 		k.Memory, k.MostMemory, k.Disk, k.MostDisk = u.Memory, u.MostMemory, u.Disk, u.MostDisk
 		for _, c := range p.List() {
@@ -79,7 +79,7 @@ func (s *Server) clearPrefixes(w http.ResponseWriter, r *http.Request) error {
 	return s.prefixes(w, r)
 }
 
-// maxContext bounds a context to plan for.
+// maxContext limits the context of a plan.
 const maxContext = 1 << 24
 
 // kvPlan answers GET /api/kv/plan: what each layer would store, before a load.

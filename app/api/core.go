@@ -23,12 +23,12 @@ import (
 // Options of a server.
 type Options struct {
 	Settings config.Settings
-	Prefixes *engine.Prefixes // what models have read; may be nil
-	Memory   *engine.Memory   // memory of the models, with its budget; may be nil
-	States   string           // folder of saved slots
+	Prefixes *engine.Prefixes // store of prompt prefixes; may be nil
+	Memory   *engine.Memory   // memory accounting of the models, with the budget; may be nil
+	States   string           // folder for saved slots
 	Version  string
-	Log      *slog.Logger // nil: none
-	Page     fs.FS        // served at /; nil: no page
+	Log      *slog.Logger // nil for none
+	Page     fs.FS        // files served at /; nil for no page
 }
 
 // Server is the API.
@@ -48,36 +48,36 @@ type Server struct {
 	mounted   []mounted
 	ctx       context.Context
 	stop      context.CancelFunc
-	flight    chan struct{} // one entry for each request that holds a body
+	flight    chan struct{} // one entry per request that holds a body
 	readers   readers       // requests whose bodies are still arriving
 	raw       budget        // budget for bytes of large bodies
 	values    budget        // budget for bytes of bodies read into values
 	work      sync.WaitGroup
 	started   time.Time
-	beat      time.Duration // between the heartbeats of a stream
-	patience  wire.Patience // with clients that read slowly
+	beat      time.Duration // interval between heartbeats of a stream
+	patience  wire.Patience // limits for clients that read slowly
 	ending    ending
 	controls  wire.Controls
 	streams   *resume.Streams
 
-	stocks // what clients have set and begun
+	stocks // downloads and batches of clients
 }
 
-// applied are the settings that take effect at once.
+// applied are the settings that take effect immediately.
 type applied struct {
 	defaults  wire.Defaults
 	log       bool // log requests
 	anthropic anthropic.Options
 }
 
-// ending is the times of a shutdown.
+// ending are the times of a shutdown, counted from its start.
 type ending struct {
-	drain time.Duration // end of the time for streams to finish; later ones end with an error
-	kill  time.Duration // all connections are closed
-	leave time.Duration // the server stops waiting for the device to finish a step
+	drain time.Duration // when streams that have not finished end with an error
+	kill  time.Duration // when all connections are closed
+	leave time.Duration // when the server stops waiting for the device's step
 }
 
-// mounted is a handler of another package.
+// mounted is a handler from another package.
 type mounted struct {
 	path    string
 	keyless func(path string) bool

@@ -10,26 +10,26 @@ import (
 	"godwit/app/api/wire"
 )
 
-// maxDownloads bounds the downloads that a server remembers, and maxRunning those
+// maxDownloads limits the downloads that a server remembers, and maxRunning those
 // that run at the same time.
 const (
 	maxDownloads = 64
 	maxRunning   = 4
 )
 
-// stocks are what clients have set and begun beside their answers.
+// stocks are the downloads and batches that clients have started.
 type stocks struct {
 	downloads downloads
 	changes   changes
 }
 
-// downloads are the downloads that clients have begun.
+// downloads are the downloads that clients have started.
 type downloads struct {
 	mu   sync.Mutex
 	list []*wire.Download
 }
 
-// begin adds a download, and forgets the oldest that has ended where there are many.
+// begin adds a download. If there are too many, it forgets the oldest finished one.
 func (d *downloads) begin(job *wire.Download) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *downloads) begin(job *wire.Download) error {
 	return nil
 }
 
-// changes tells listeners that something has changed, without blocking.
+// changes notifies listeners of a change without blocking.
 type changes struct {
 	mu   sync.Mutex
 	open map[chan struct{}]bool
@@ -71,8 +71,8 @@ func (c *changes) tell() {
 	}
 }
 
-// listen returns a channel that receives after every change, and is closed when
-// one of the contexts ends.
+// listen returns a channel that receives a value after every change. The channel is
+// closed when one of the contexts ends.
 func (c *changes) listen(ctxs ...context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	c.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"godwit/engine"
 )
 
-// hubStatus gives the errors of the library their status.
+// hubStatus maps errors of the library to statuses.
 var hubStatus = []struct {
 	err    error
 	status int
@@ -42,8 +42,8 @@ func hubFault(err error) error {
 	return err
 }
 
-// inUse rewrites errors about a model that cannot be unloaded for clients, and returns
-// other errors unchanged.
+// inUse converts errors about a model that cannot be unloaded to messages for
+// clients. It returns other errors unchanged.
 func inUse(err error, name string) error {
 	if errors.Is(err, pool.ErrBusy) || errors.Is(err, pool.ErrFixed) {
 		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", name)
@@ -51,10 +51,10 @@ func inUse(err error, name string) error {
 	return err
 }
 
-// errNoLibrary refuses downloads of a server that serves one file.
+// errNoLibrary rejects downloads on a server with a single model file.
 var errNoLibrary = wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has no library")
 
-// explain turns any error into the message for the client.
+// explain converts any error to the message for the client.
 func (s *Server) explain(err error) *wire.Error {
 	var e *wire.Error
 	var missing *pool.MissingError
@@ -106,21 +106,21 @@ func (s *Server) explain(err error) *wire.Error {
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
 }
 
-// statusGone is the status of a request whose client left before the answer, as in nginx.
-// Metrics count it apart from failures.
+// statusGone is the status of a request whose client disconnected before the
+// answer, as in nginx. Metrics count it separately from failures.
 const statusGone = 499
 
-// errGone is recorded for a client that left. A client that only closed its sending side
-// looks the same and can read it.
+// errGone is recorded for a client that disconnected. A client that closed only its
+// sending side looks the same and can read the error.
 var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
 
-// errStopping ends requests when the server does.
+// errStopping is the error of requests that end because the server stops.
 var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", pool.ErrStopping)
 
 // fail sends an error in a dialect's form.
 func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
 	e := s.explain(err)
-	gone := errors.Is(err, context.Canceled) // the client has gone
+	gone := errors.Is(err, context.Canceled) // the client has disconnected
 	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(wire.Quiet)) {
 		s.log.Warn("request failed", "err", err)
 	}
@@ -130,7 +130,8 @@ func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err err
 	wire.WriteJSON(w, e.Status, form(e))
 }
 
-// withVision lists the models that can read pictures; empty without any.
+// withVision lists the models that can read pictures. It returns "" if no model
+// can.
 func (s *Server) withVision() string {
 	list, err := s.pool.Library().List()
 	if err != nil {

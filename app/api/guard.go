@@ -18,37 +18,37 @@ import (
 // Limits of a request.
 const (
 	maxBody     = 16 << 20
-	bodyTime    = 60 * time.Second // for a whole body
-	bodyPause   = 10 * time.Second // without a byte of it
+	bodyTime    = 60 * time.Second // time for a whole body
+	bodyPause   = 10 * time.Second // longest pause within a body
 	headerTime  = 10 * time.Second
 	maxHeader   = 64 << 10
 	idleTime    = 2 * time.Minute
 	maxInFlight = 256 // requests that hold a body
 )
 
-// Limits of the bodies that requests hold, in bytes. A body read into values
-// takes some forty times its size: at worst 40 · (valueBytes + maxInFlight ·
-// smallBody), 1.9 GiB, beside maxInFlight · largeBody + rawBytes, 0.4 GiB, for
-// the bodies themselves.
+// Limits of the request bodies in memory, in bytes. A parsed body takes about forty
+// times its size. In the worst case this is 40 · (valueBytes + maxInFlight ·
+// smallBody), 1.9 GiB, plus maxInFlight · largeBody + rawBytes, 0.4 GiB, for the
+// bodies themselves.
 const (
-	smallBody  = 64 << 10  // up to it a body is always read into values
-	valueBytes = 32 << 20  // limit on larger bodies held as values at the same time
-	largeBody  = 1 << 20   // up to it a body is always taken from the network
-	rawBytes   = 128 << 20 // limit on larger bodies held at the same time
+	smallBody  = 64 << 10  // bodies up to this size are always parsed at once
+	valueBytes = 32 << 20  // total size of larger bodies that are parsed at the same time
+	largeBody  = 1 << 20   // bodies up to this size are always received at once
+	rawBytes   = 128 << 20 // total size of larger bodies in memory at the same time
 )
 
 // guard decides which clients may use the server.
 type guard struct {
-	hosts   []string // lower case, without ports
+	hosts   []string // in lower case, without ports
 	origins []string
 	keys    [][sha256.Size]byte
 	remote  bool // listens beyond loopback
 
-	total, pause time.Duration // for a body, and without a byte of it
-	turn         time.Duration // until a body that is there is read into values
+	total, pause time.Duration // time for a body, and longest pause within it
+	turn         time.Duration // time that a complete body may wait until it is parsed
 }
 
-// newGuard reads the rules.
+// newGuard returns a guard for the settings.
 func newGuard(host string, hosts, origins, keys []string) *guard {
 	g := &guard{hosts: []string{"localhost", "127.0.0.1", "::1"}, remote: !loopback(host), total: bodyTime, pause: bodyPause, turn: bodyTime}
 	for _, h := range hosts {
@@ -74,7 +74,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// hostOnly takes the port and the brackets off.
+// hostOnly removes the port and brackets.
 func hostOnly(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		return h
@@ -112,7 +112,7 @@ func forbidden(code, format string, args ...any) error {
 }
 
 func (g *guard) hostAllowed(r *http.Request) bool {
-	host := strings.TrimSuffix(strings.ToLower(hostOnly(r.Host)), ".") // a name that ends in a dot is the same name
+	host := strings.TrimSuffix(strings.ToLower(hostOnly(r.Host)), ".") // a trailing dot does not change the name
 	if host == "" {
 		return false
 	}
@@ -122,8 +122,9 @@ func (g *guard) hostAllowed(r *http.Request) bool {
 	if !g.remote {
 		return false
 	}
-	// A page cannot make a name resolve to us and then have a bare address as
-	// its host, so the address that the request came in on is safe.
+	// A page can make its own name resolve to this machine, but it cannot have a
+	// bare address as its host. The address at which the request arrived is
+	// therefore safe.
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
 		return false
@@ -133,7 +134,7 @@ func (g *guard) hostAllowed(r *http.Request) bool {
 	return err == nil && err2 == nil && at.Addr().Unmap() == ip.Unmap()
 }
 
-// originAllowed reports whether an origin is the server itself or listed.
+// originAllowed reports whether an origin is the server itself or is listed.
 func (g *guard) originAllowed(origin, host string) bool {
 	origin = strings.ToLower(origin)
 	if slices.Contains(g.origins, origin) {
@@ -143,7 +144,8 @@ func (g *guard) originAllowed(origin, host string) bool {
 	return err == nil && u.Scheme == "http" && u.Host != "" && u.Host == strings.ToLower(host)
 }
 
-// keyOf is the API key of a request; empty if it has none, or none is needed.
+// keyOf returns the API key of a request. It returns "" if the request has none, or
+// if the server needs none.
 func (g *guard) keyOf(r *http.Request) string {
 	if len(g.keys) == 0 {
 		return ""
@@ -154,14 +156,14 @@ func (g *guard) keyOf(r *http.Request) string {
 	return r.Header.Get("X-Api-Key")
 }
 
-// authorise checks the key, where keys are set.
+// authorise checks the API key if the server has keys.
 func (g *guard) authorise(r *http.Request) error {
 	if len(g.keys) == 0 {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(g.keyOf(r)))
 	match := 0
-	for i := range g.keys { // all of them, whatever matches
+	for i := range g.keys { // compares all keys, so that the time does not depend on the match
 		match |= subtle.ConstantTimeCompare(sum[:], g.keys[i][:])
 	}
 	if match == 1 {
@@ -224,9 +226,10 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// browsing names a header that suggests a browser; empty without one. Every current
-// browser sends Origin with a POST, and most send Sec-Fetch-Site. Older ones send the
-// other headers, of which a page can suppress only Referer and Cookie.
+// browsing returns the name of a header that suggests a browser, or "". Every
+// current browser sends Origin with a POST, and most send Sec-Fetch-Site. Older
+// browsers send the other headers, of which a page can suppress only Referer and
+// Cookie.
 func browsing(r *http.Request) string {
 	for _, name := range []string{"Origin", "Referer", "Cookie", "Accept-Language"} {
 		if _, there := r.Header[name]; there {
@@ -252,7 +255,7 @@ func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), pause: g.pause}
-	if r.ContentLength > maxBody { // an uploaded file, whose disk may have to spin up
+	if r.ContentLength > maxBody { // an uploaded file, for which a sleeping disk may have to start
 		p.pause = max(g.pause, g.total)
 	}
 	r.Body = p

@@ -15,14 +15,14 @@ import (
 	"godwit/engine"
 )
 
-// Limits of a picture that is read from a URL.
+// Limits of a picture that is downloaded.
 const (
 	imageTimeout   = 20 * time.Second
 	imageRedirects = 3
 )
 
-// imageClient connects only to public addresses. The address is checked at connection
-// time, after the name was resolved, and again for every redirection.
+// imageClient connects only to public addresses. It checks the address at
+// connection time, after the name was resolved, and again for every redirection.
 var imageClient = &http.Client{
 	Timeout: imageTimeout,
 	Transport: &http.Transport{
@@ -38,10 +38,10 @@ var imageClient = &http.Client{
 	},
 }
 
-// errPrivate refuses an address that is not on the public network.
+// errPrivate rejects an address that is not on the public network.
 var errPrivate = errors.New("the address is not public")
 
-// publicOnly refuses to connect to this machine and to its networks.
+// publicOnly refuses connections to this machine and to its networks.
 func publicOnly(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -79,7 +79,7 @@ func checkScheme(u *url.URL) error {
 	return nil
 }
 
-// fetchImage reads a picture from a URL.
+// fetchImage downloads a picture.
 func fetchImage(ctx context.Context, address string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err == nil {

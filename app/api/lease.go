@@ -45,8 +45,8 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least}))
 }
 
-// named gives a lease the requested model, since several models can share the loaded
-// files.
+// named sets the requested model of a lease, because several models can share the
+// loaded files.
 func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
 	return func(l *pool.Lease, err error) (*pool.Lease, error) {
 		if err == nil && l.Model.Name != m.Name {
@@ -56,7 +56,7 @@ func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
 	}
 }
 
-// noMemory is the error about a context that does not fit.
+// noMemory returns the error about a context that does not fit in memory.
 func noMemory(lack *engine.MemoryError, field string) error {
 	gib := func(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 	most := "no context fits"
@@ -68,7 +68,8 @@ func noMemory(lack *engine.MemoryError, field string) error {
 	return e
 }
 
-// context returns a context that ends with the client's connection or with the server.
+// context returns a context that ends when the client disconnects or the server
+// stops.
 func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(s.ctx, func() { cancel(errStopping) })

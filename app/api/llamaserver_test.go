@@ -19,8 +19,8 @@ import (
 	"godwit/engine/gguf"
 )
 
-// Each prompt of a list has an answer of its own, and n_cmpl answers where that
-// is asked, whole and streamed.
+// Each prompt in a list gets its own answer, or n_cmpl answers if requested, whole
+// and streamed.
 func TestCompletionList(t *testing.T) {
 	v := shared(t)
 	single := func(prompt any) any {
@@ -62,7 +62,7 @@ func TestCompletionList(t *testing.T) {
 	}
 }
 
-// The settings that an answer names are those that it was made with.
+// The settings in an answer are those with which it was generated.
 func TestGenerationSettings(t *testing.T) {
 	v := shared(t)
 	r := v.post("/completion", object{
@@ -85,8 +85,8 @@ func TestGenerationSettings(t *testing.T) {
 	}
 }
 
-// Fields that describe the work: which are wanted, how far the prompt is, and
-// the times of each piece; in chats too.
+// Optional fields about the work: field selection, prompt progress, and the timings
+// of each piece, also in chats.
 func TestProgressFields(t *testing.T) {
 	v := shared(t)
 	r := v.post("/completion", object{"prompt": "a", "n_predict": 2, "response_fields": []string{"content", "generation_settings/n_predict", "nothing", "content/x"}})
@@ -128,7 +128,7 @@ func TestProgressFields(t *testing.T) {
 	}
 }
 
-// /embedding has the vectors of /v1/embeddings, by the norm that is asked.
+// /embedding returns the vectors of /v1/embeddings, with the requested norm.
 func TestLlamaEmbedding(t *testing.T) {
 	v := shared(t)
 	want := at(v.post("/v1/embeddings", object{"input": "hello"}), "data", 0, "embedding").([]any)
@@ -167,7 +167,7 @@ func TestLlamaEmbedding(t *testing.T) {
 	}
 }
 
-// reranker writes a small BERT whose classifier scores pairs.
+// reranker writes a small BERT with a classifier that scores pairs.
 func reranker(t testing.TB, dir string) string {
 	t.Helper()
 	const embd, vocab = 32, 40
@@ -258,8 +258,8 @@ func rankerTensors(embd, vocab int) []gguf.Tensor {
 	return tensors
 }
 
-// Rerankers score documents under every name of the endpoint; other models say
-// what would do.
+// Rerankers score documents under every name of the endpoint. Other models give an
+// error that says what is needed.
 func TestRerank(t *testing.T) {
 	dir := t.TempDir()
 	lib, err := hub.Open(hub.Options{Dir: dir, URL: "https://hub.invalid"})
@@ -316,7 +316,7 @@ func TestInputTokens(t *testing.T) {
 	}
 }
 
-// Models load and unload by request, and a stream of events tells of it.
+// Models load and unload by request, and the event stream reports it.
 func TestModelEvents(t *testing.T) {
 	v := start(t, func(o *setup) {
 		o.Library = library(t)
@@ -375,8 +375,8 @@ func TestModelEvents(t *testing.T) {
 	expect(`model_remove`)
 }
 
-// The scales of adapters change at run time: the answer follows them, and with
-// all of them off it is the model's own.
+// The scales of adapters can be changed at run time. The answer changes, and with
+// all adapters off it is the model's own.
 func TestLoRAScales(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
 	rng := rand.New(rand.NewPCG(3, 4))

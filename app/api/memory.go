@@ -10,30 +10,32 @@ import (
 	"godwit/app/pool"
 )
 
-// memoryHeld is who holds what of the host's memory, in bytes.
+// memoryHeld describes which parts of the program use how much host memory, in
+// bytes.
 type memoryHeld struct {
-	Budget   int64          `json:"budget"` // 0: no bound
-	Free     int64          `json:"free"`   // what a load can take of the budget
+	Budget   int64          `json:"budget"` // 0 for no limit
+	Free     int64          `json:"free"`   // part of the budget that a load can use
 	Models   []pool.Holding `json:"models"`
 	Prefixes *prefixHeld    `json:"prefixes,omitempty"`
-	Others   int64          `json:"other_processes"` // reserved by other processes of Godwit and not touched
+	Others   int64          `json:"other_processes"` // reserved but not touched by other processes of Godwit
 	Process  *processHeld   `json:"process,omitempty"`
 }
 
-// prefixHeld is the memory of kept prefixes.
+// prefixHeld is the memory of stored prefixes.
 type prefixHeld struct {
 	Bytes int64 `json:"bytes"`
 	Limit int64 `json:"limit"`
 }
 
-// processHeld is the memory of the process, where the system says it.
+// processHeld is the memory of the process as the system reports it.
 type processHeld struct {
-	Resident int64 `json:"resident"` // without mapped files
-	Heap     int64 `json:"heap"`     // memory of the Go program in Resident: prefixes, scratch, requests
+	Resident int64 `json:"resident"` // resident memory without mapped files
+	Heap     int64 `json:"heap"`     // memory of the Go heap, which is part of Resident: prefixes, scratch, requests
 }
 
-// held says who holds what. Several keys that share nothing do not see what is kept
-// nor how much memory has been touched: one would learn of another.
+// held describes the memory in use. If the server has several API keys that share
+// nothing, the size of stored prefixes and the touched memory are hidden, because
+// one client could learn about another.
 func (s *Server) held() memoryHeld {
 	h := memoryHeld{Models: []pool.Holding{}}
 	apart := len(s.guard.keys) > 1 && !s.o.Settings.Server.SharePrefixes
@@ -57,7 +59,7 @@ func (s *Server) held() memoryHeld {
 	return h
 }
 
-// heap is the memory that Go's runtime has of the system.
+// heap returns the memory that Go's runtime has obtained from the system.
 func heap() int64 {
 	list := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(list)
@@ -70,7 +72,7 @@ func (s *Server) whoHolds(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// writeMemory writes the rows of /metrics about memory.
+// writeMemory writes the lines of /metrics about memory.
 func (s *Server) writeMemory(w io.Writer) {
 	h := s.held()
 	var sum pool.Holding

@@ -13,8 +13,8 @@ type counters struct {
 	set                          *metrics.Set
 	prompt, cached, generated    *metrics.Counter
 	steps, decodeRows, fillRows  *metrics.Counter
-	refused                      *metrics.Counter // tokens that a grammar refused after its mask had allowed them
-	drafted, accepted            *metrics.Counter // proposed tokens, and those that became part of an answer
+	refused                      *metrics.Counter // tokens that a grammar rejected although its mask had allowed them
+	drafted, accepted            *metrics.Counter // proposed tokens, and accepted ones
 	promptSeconds, decodeSeconds *metrics.FloatCounter
 	step, first                  *metrics.Histogram
 }
@@ -36,7 +36,7 @@ func (c *counters) init(set *metrics.Set) {
 	c.first = c.set.NewHistogram("godwit_first_token_seconds")
 }
 
-// observe counts a step of the device; it runs on the device's goroutine.
+// observe counts a step of the device. It runs on the device's goroutine.
 func (c *counters) observe(st engine.Step) {
 	c.steps.Inc()
 	c.decodeRows.Add(st.Decode)

@@ -4,16 +4,17 @@ import (
 	"sync"
 )
 
-// maxNoted bounds the notices that are remembered as logged.
+// maxNoted limits the number of remembered notices.
 const maxNoted = 256
 
-// noted are the notices that were logged before.
+// noted holds the notices that were logged before.
 type noted struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// first reports whether a notice is new. Once the memory is full none is.
+// first reports whether a notice is new. Once the memory is full, no notice counts
+// as new.
 func (n *noted) first(text string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

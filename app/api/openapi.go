@@ -8,11 +8,11 @@ import (
 	"godwit/app/api/wire"
 )
 
-// wildcard is a variable of a path.
+// wildcard matches a variable in a path.
 var wildcard = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
 
-// describe builds the OpenAPI document from the table of endpoints and their
-// wire types.
+// openapi builds the OpenAPI document from the table of endpoints and their wire
+// types.
 func (s *Server) openapi() map[string]any {
 	schemas := wire.Schemas{}
 	paths := map[string]map[string]any{}
@@ -55,7 +55,7 @@ func (s *Server) openapi() map[string]any {
 	}
 }
 
-// documented is the path of a route as the document writes it.
+// documented returns a route's path in the document's notation.
 func documented(path string) string {
 	return wildcard.ReplaceAllString(strings.TrimSuffix(path, "{$}"), "{$1}")
 }

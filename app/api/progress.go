@@ -7,19 +7,19 @@ import (
 	"godwit/engine"
 )
 
-// progress follows the events of one answer, so that an interrupted answer is counted with
-// the tokens that it used.
+// progress follows the events of an answer, so that an interrupted answer is
+// counted with the tokens that it has used.
 type progress struct {
 	s         *Server
 	t         *wire.Tally
 	begun     bool
-	read      int // prompt tokens, reused ones among them
+	read      int // prompt tokens, including reused ones
 	cached    int
 	generated int
 	ended     bool
 }
 
-// see reads an event.
+// see processes an event.
 func (p *progress) see(ev *engine.Event) {
 	switch ev.Kind {
 	case engine.Prefill:
@@ -41,7 +41,7 @@ func (p *progress) see(ev *engine.Event) {
 	}
 }
 
-// close counts an answer that did not reach its end.
+// close counts an answer that did not finish.
 func (p *progress) close() {
 	if p.ended {
 		return

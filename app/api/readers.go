@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	readerGrace = 500 * time.Millisecond // time before another body may take its place
-	flightWait  = 5 * time.Second        // until another request has ended
+	readerGrace = 500 * time.Millisecond // time before another body may displace a body
+	flightWait  = 5 * time.Second        // maximum wait for another request to end
 )
 
-// readers are the requests whose bodies are still arriving, the oldest first.
+// readers are the requests whose bodies are still arriving, oldest first.
 type readers struct {
 	mu   sync.Mutex
 	list []*paced
@@ -36,7 +36,7 @@ func (l *readers) drop(p *paced) {
 	}
 }
 
-// oust ends the oldest body whose grace period is over, if there is one.
+// oust cancels the oldest body whose grace period has ended, if there is one.
 func (l *readers) oust() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,33 +46,33 @@ func (l *readers) oust() {
 	}
 }
 
-// any reports whether a body is still arriving.
+// any reports whether any body is still arriving.
 func (l *readers) any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.list) > 0
 }
 
-// paced sets a deadline for every read of a body, and for the rest of it once its request
-// is answered.
+// paced sets a deadline for every read of a body, and for the remaining body once
+// its request has been answered.
 type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
-	end     time.Time // deadline of the whole body; zero: none
+	end     time.Time // deadline of the whole body; zero for none
 	begun   time.Time // start of its request
-	readers *readers  // owner until the body ends; nil: none
+	readers *readers  // list that contains this body until it ends; nil for none
 
 	mu     sync.Mutex
-	ousted bool // made room for another request
+	ousted bool // the body was cancelled to make room for another request
 }
 
-// oust ends the body.
+// oust cancels the body.
 func (p *paced) oust() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ousted = true
-	_ = p.control.SetReadDeadline(time.Now()) // it was set before, so it can be set
+	_ = p.control.SetReadDeadline(time.Now()) // the deadline was set before, so this works
 }
 
 func (p *paced) wait() error {
@@ -93,7 +93,7 @@ func (p *paced) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := p.ReadCloser.Read(b)
-	if errors.Is(err, io.EOF) { // from here on the server watches whether the client goes
+	if errors.Is(err, io.EOF) { // from now on, the server detects whether the client disconnects
 		if p.readers != nil {
 			p.readers.drop(p)
 		}

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// resident is the memory of this process without mapped files; 0 if unknown.
+// resident returns the memory of this process without mapped files, or 0 if
+// unknown.
 func resident() (n int64) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

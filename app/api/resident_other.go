@@ -2,5 +2,5 @@
 
 package api
 
-// resident is the memory of this process without mapped files; 0: unknown here.
+// resident returns 0, because the memory of this process is unknown on this system.
 func resident() int64 { return 0 }

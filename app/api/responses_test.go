@@ -14,7 +14,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// startScript runs a server of the real model whose answers are a text.
+// startScript starts a server with the real model whose answers are a fixed text.
 func startScript(t *testing.T, text *string) *live {
 	t.Helper()
 	m, err := engine.OpenModel(testmodel.SmolLM2(t))
@@ -31,7 +31,7 @@ func startScript(t *testing.T, text *string) *live {
 	})
 }
 
-// called is an answer in the syntax of a template without tools.
+// called is an answer in the tool-call syntax for templates without tools.
 func called(name string, args any) string {
 	return `{"tool_calls": [` + string(wire.JSON(object{"name": name, "arguments": args})) + `]}`
 }
@@ -49,8 +49,8 @@ var codexTools = []object{
 	{"type": "from_tomorrow"},
 }
 
-// Every type of tool is taken or skipped with a notice, and a call comes back as
-// an item of the type and name of its tool, whole and streamed.
+// Every type of tool is accepted or skipped with a notice. A call becomes an item
+// with the type and name of its tool, whole and streamed.
 func TestResponsesTools(t *testing.T) {
 	var text string
 	v := startScript(t, &text)
@@ -98,7 +98,7 @@ func TestResponsesTools(t *testing.T) {
 				t.Errorf("%s, %s: %v", c.name, how, it)
 			}
 		}
-		// The next turn sends the item back with what the tool gave.
+		// The next turn returns the item together with the tool's result.
 		kind := at(item, "type").(string) + "_output"
 		next := object{"tools": codexTools, "store": false, "input": []any{
 			object{"role": "user", "content": "a"}, item, object{"type": kind, "call_id": at(item, "call_id"), "output": "Xq7result"},
@@ -113,7 +113,7 @@ func TestResponsesTools(t *testing.T) {
 	}
 }
 
-// A forced custom tool is called, within its regular expression.
+// A forced custom tool is called with input that matches its regular expression.
 func TestForcedCustomTool(t *testing.T) {
 	v := shared(t)
 	for _, choice := range []any{
@@ -128,7 +128,7 @@ func TestForcedCustomTool(t *testing.T) {
 	}
 }
 
-// messagesOf is what a body of /v1/responses is for the model.
+// messagesOf returns the messages for the model in a body of /v1/responses.
 func messagesOf(t *testing.T, m *openai.Memory, body string) (string, *openai.Responses) {
 	t.Helper()
 	c, err := openai.ParseResponses([]byte(body), m)
@@ -142,8 +142,8 @@ func messagesOf(t *testing.T, m *openai.Memory, body string) (string, *openai.Re
 	return string(r[0].Chat.Messages), c
 }
 
-// A conversation continues by the id of a response, by references to its items,
-// and by items that come back; all are the same for the model.
+// A conversation continues by the id of a response, by references to its items, and
+// by the items themselves. The model sees the same in all cases.
 func TestResponsesMemory(t *testing.T) {
 	text := "first answer"
 	v := startScript(t, &text)
@@ -205,7 +205,7 @@ func TestResponsesMemory(t *testing.T) {
 	}
 }
 
-// The memory stays within its bound.
+// The size of the memory stays limited.
 func TestResponsesBound(t *testing.T) {
 	var m openai.Memory
 	last := ""
@@ -265,7 +265,7 @@ func TestEmptyInput(t *testing.T) {
 	}
 }
 
-// Reasoning comes back from the opaque field, and items that others made are
+// Reasoning is restored from the opaque field, and items from other servers are
 // skipped.
 func TestResponsesItems(t *testing.T) {
 	var m openai.Memory
@@ -290,7 +290,7 @@ func TestResponsesItems(t *testing.T) {
 	}
 }
 
-// What a model can hold stands where clients look.
+// The context length of a model is where clients look for it.
 func TestModelContext(t *testing.T) {
 	v := shared(t)
 	m := v.ask("GET", "/v1/models", nil).json(t)

@@ -10,8 +10,8 @@ import (
 	"godwit/app/api/resume"
 )
 
-// An answer with X-Conversation-Id continues when its client goes, and is read
-// again from any byte, by the same key only.
+// An answer with X-Conversation-Id continues when its client disconnects, and can
+// be read again from any byte, but only with the same key.
 func TestResumableStream(t *testing.T) {
 	v := startModel(t, func(o *setup) { o.Settings.Server.APIKey = []string{"a", "b"} })
 	key := func(k string) func(*http.Request) {

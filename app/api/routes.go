@@ -17,8 +17,8 @@ import (
 	"godwit/engine"
 )
 
-// dialects are all endpoints, by the form of their errors. A path that two of them
-// serve belongs to the first.
+// dialects are all endpoints, grouped by the form of their errors. If two dialects
+// serve a path, the first one gets it.
 func (s *Server) dialects() []wire.Dialect {
 	v := service{s}
 	body := (*wire.Error).Body
@@ -52,8 +52,8 @@ func (s *Server) ownRoutes() []wire.Route {
 // open reports whether an endpoint needs no key.
 func open(path string) bool { return path == "/" || path == "/health" || path == "/v1/health" }
 
-// keyless reports whether a request needs no API key. The page's files hold no secrets, and
-// its endpoints check a token that is only issued for a key.
+// keyless reports whether a request needs no API key. The page's files contain no
+// secrets, and its endpoints check a token that only clients with a key can read.
 func (s *Server) keyless(path string) bool {
 	if open(path) {
 		return true
@@ -121,7 +121,7 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 	})
 }
 
-// run answers a request unless too many are in progress.
+// run serves a request unless too many are in progress.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, route wire.Route) error {
 	if route.Method != http.MethodGet {
 		if err := s.enter(r); err != nil {
@@ -138,7 +138,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, route wire.Route) e
 
 func clipPath(s string) string { return s[:min(len(s), 128)] }
 
-// recorder remembers the status for the metrics, and the wire type of the body.
+// recorder records the status for the metrics, and the wire type of the body.
 type recorder struct {
 	http.ResponseWriter
 	status  int
@@ -169,7 +169,7 @@ func (s *Server) page() http.Handler {
 		name := pageFile(r.URL.Path)
 		info, err := fs.Stat(s.o.Page, name)
 		switch {
-		case r.Method == http.MethodHead && r.URL.Path == "/": // Ollama's clients ask whether anybody is there
+		case r.Method == http.MethodHead && r.URL.Path == "/": // Ollama's clients use it to test whether a server runs
 			w.WriteHeader(http.StatusOK)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead, name != "index.html" && (err != nil || info.IsDir()):
 			missing(w, r)
@@ -181,7 +181,7 @@ func (s *Server) page() http.Handler {
 			h := w.Header()
 			h.Set("X-Frame-Options", "DENY")
 			h.Set("Cache-Control", "no-cache")
-			if strings.HasPrefix(name, "assets/") { // named after what is in them
+			if strings.HasPrefix(name, "assets/") { // their names contain a hash of their content
 				h.Set("Cache-Control", "public, max-age=31536000, immutable")
 			}
 			files.ServeHTTP(w, r)

@@ -1,12 +1,14 @@
 // Package api serves models on localhost in the dialects of common tools: OpenAI,
-// Anthropic, Ollama, llama-server and LM Studio. It also serves the state of the cache.
+// Anthropic, Ollama, llama-server and LM Studio. It also serves the state of the
+// cache.
 //
 //	s, err := api.New(models, api.Options{Settings: settings})
 //	l, err := s.Listen()
 //	err = s.Serve(ctx, l, models.Close)   // until ctx ends; open streams end within seconds
 //
-// Handlers hold no logic. The packages below read bodies into wire types, translate those
-// to engine.Request, and write engine.Event in the form of their dialect.
+// Handlers contain no logic. The packages below read bodies into wire types,
+// translate those to engine.Request, and write engine.Event in the form of their
+// dialect.
 package api
 
 import (
@@ -30,10 +32,12 @@ import (
 	"godwit/engine"
 )
 
-// ErrExposed refuses to listen beyond loopback without a key.
+// ErrExposed is returned when the server would listen beyond loopback without an
+// API key.
 var ErrExposed = errors.New("listening on another address than loopback needs an API key")
 
-// New makes a server for a pool's models. The caller closes the pool after the server.
+// New returns a server for a pool's models. The caller closes the pool after the
+// server.
 func New(p *pool.Pool, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -75,7 +79,7 @@ func (s *Server) Apply(set *config.Settings) error {
 	return nil
 }
 
-// defaults are the values of parameters that a request leaves out.
+// defaults returns the defaults for parameters that a request leaves out.
 func defaults(set *config.Settings) (wire.Defaults, error) {
 	d := wire.Defaults{Sampling: engine.SamplingDefaults(), MaxTokens: max(set.Sampling.Predict, 0)}
 	if set.Server.AllowImageURLs {
@@ -104,7 +108,7 @@ func defaults(set *config.Settings) (wire.Defaults, error) {
 	return d, nil
 }
 
-// Listen opens the port of the settings.
+// Listen opens the configured port.
 func (s *Server) Listen() (net.Listener, error) {
 	set := &s.o.Settings.Server
 	l, err := net.Listen("tcp", net.JoinHostPort(hostOnly(set.Host), strconv.Itoa(set.Port)))
@@ -121,7 +125,7 @@ func (s *Server) Listen() (net.Listener, error) {
 	return nil, fmt.Errorf("port %d of %s cannot be opened; use --port 0 for any free port: %w", set.Port, set.Host, err)
 }
 
-// URL is the address of a listener as clients write it.
+// URL returns the URL of a listener for clients.
 func URL(l net.Listener) string {
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
@@ -130,13 +134,13 @@ func URL(l net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// endings are the times of every server.
+// endings are the times of a shutdown.
 func endings() ending {
 	return ending{drain: 2 * time.Second, kill: 3500 * time.Millisecond, leave: 4300 * time.Millisecond}
 }
 
-// Serve answers requests until ctx ends. Then it ends them and calls last to close what
-// they used, all within five seconds. It closes l.
+// Serve serves requests until ctx ends. Then it ends all requests and calls last to
+// close what they used, all within five seconds. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -172,28 +176,29 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 	}
 }
 
-// smallBuffer bounds what the kernel takes for a client that reads nothing.
+// smallBuffer limits how much the kernel buffers for a client that does not read.
 func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetWriteBuffer(wire.SendBuffer) // a larger buffer only fills later
+		_ = t.SetWriteBuffer(wire.SendBuffer) // with a larger buffer, streams only notice slow clients later
 	}
 	return ctx
 }
 
-// Close ends all requests. Serve does it too.
+// Close ends all requests. Serve also does this.
 func (s *Server) Close() {
 	s.stop()
 	s.work.Wait()
 }
 
-// Mount adds the handler of a path and everything below it, behind the checks of the
-// caller. keyless reports whether a path needs no API key; nil: all need it.
+// Mount adds a handler for a path and everything below it, after the server's own
+// checks of clients. keyless reports whether a path needs no API key. If it is nil,
+// all paths need one.
 func (s *Server) Mount(path string, h http.Handler, keyless func(path string) bool) {
 	s.mux.Handle(path, h)
 	s.mounted = append(s.mounted, mounted{path, keyless})
 }
 
-// ServeHTTP checks the client and passes the request on.
+// ServeHTTP checks the client and routes the request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.work.Add(1)
 	defer s.work.Done()

@@ -9,7 +9,7 @@ import (
 	"godwit/app/pool"
 )
 
-// service shows the server to the dialects.
+// service is the server as the dialects see it.
 type service struct{ s *Server }
 
 var (

@@ -13,7 +13,7 @@ import (
 	"godwit/app/hub"
 )
 
-// store shows the library to the endpoints that make models.
+// store is the library as the endpoints that make models see it.
 type store struct{ s *Server }
 
 var _ ollama.Store = store{}
@@ -30,8 +30,8 @@ func (v store) Find(name string) (hub.Model, error) { return v.s.pool.Named(name
 
 func (v store) Made() { v.s.changes.tell() }
 
-// libraryRoutes are the endpoints that make models. What a browser sends has to be
-// JSON, so that no page uploads files.
+// libraryRoutes are the endpoints that make models. Browsers must send JSON to
+// them, so that no web page uploads files.
 func (s *Server) libraryRoutes() []wire.Route {
 	list := ollama.LibraryRoutes(service{s}, store{s})
 	for i := range list {
@@ -48,7 +48,7 @@ func (s *Server) libraryRoutes() []wire.Route {
 	return list
 }
 
-// Download begins to download a model in the background.
+// Download starts to download a model in the background.
 func (v service) Download(name string) (wire.Download, error) {
 	s := v.s
 	if s.pool.Library() == nil {

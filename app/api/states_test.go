@@ -16,8 +16,8 @@ import (
 	"godwit/engine"
 )
 
-// Slots are saved, erased and restored, in a new server too, and what was
-// restored is used.
+// Slots are saved, erased and restored, also in a new server, and restored slots
+// are used.
 func TestSlots(t *testing.T) {
 	dir := t.TempDir()
 	ask := object{"prompt": strings.Repeat("the sea and the sand, ", 30), "max_tokens": 8, "id_slot": 2}
@@ -44,7 +44,7 @@ func TestSlots(t *testing.T) {
 	if n := at(r, "usage", "prompt_tokens_details", "cached_tokens").(float64); n < 128 || at(r, "choices", 0, "text") != text {
 		t.Errorf("%v tokens of the restored slot were used; %v, want %v", n, at(r, "choices", 0, "text"), text)
 	}
-	// Damage, other names, nothing there.
+	// damaged files, invalid names, and missing files
 	data, err := os.ReadFile(filepath.Join(dir, "sea.bin"))
 	if err != nil {
 		t.Fatal(err)
@@ -76,14 +76,14 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// The folder of saved slots stays within its budget, oldest first, and files
-// that are something else stay.
+// The folder of saved slots stays within its budget. The oldest files are deleted
+// first, and other files are kept.
 func TestStateBudget(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	torn := map[string]bool{".killed.part": true, ".others.part": false, ".new.part": false, ".part": false} // false: they stay
+	torn := map[string]bool{".killed.part": true, ".others.part": false, ".new.part": false, ".part": false} // false if the file is kept
 	for name, ours := range torn {
 		text, age := "of another program", 2*llamaserver.PartAge
 		if ours || name == ".new.part" {

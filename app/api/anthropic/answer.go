@@ -22,7 +22,7 @@ type Message struct {
 	Usage        Usage   `json:"usage"`
 }
 
-// Block is a part of an answer: text, thinking, or the use of a tool.
+// Block is a part of an answer: text, thinking, or a tool call.
 type Block struct {
 	Type      string          `json:"type"`
 	Text      *string         `json:"text,omitempty"`
@@ -33,7 +33,7 @@ type Block struct {
 	Input     json.RawMessage `json:"input,omitempty"`
 }
 
-// Usage counts tokens; what was taken from the cache is not part of Input.
+// Usage counts tokens. Input does not include cached tokens.
 type Usage struct {
 	Input         int `json:"input_tokens"`
 	CacheCreation int `json:"cache_creation_input_tokens"`
@@ -47,8 +47,8 @@ func usage(r *engine.Result) Usage {
 	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, CacheDisk: r.FromDisk, Ended: wire.EndOf(r), Output: r.Completion}
 }
 
-// stopReason is why an answer of at most that many tokens ended, in
-// Anthropic's words.
+// stopReason returns Anthropic's name for the reason why an answer ended. most is
+// the limit of its tokens.
 func stopReason(r *engine.Result, most int) (reason, sequence *string) {
 	s := "end_turn"
 	switch {
@@ -73,17 +73,17 @@ func newMessage(m *wire.Model) Message {
 type whole struct {
 	Message
 	most  int
-	hide  bool           // the text of the thinking goes into the signature alone
+	hide  bool           // put the text of the thinking only into the signature
 	input map[int]string // arguments of the block with that index
-	call  int            // index of the call that the last block is for, or -1
+	call  int            // index of the call in the last block, or -1
 }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c *Call) Whole(m *wire.Model) wire.Whole {
 	return &whole{Message: newMessage(m), most: *c.MaxTokens, hide: c.omits(), input: map[int]string{}, call: -1}
 }
 
-// Add takes an event in.
+// Add processes an event.
 func (w *whole) Add(_ int, ev *engine.Event) {
 	switch ev.Kind {
 	case engine.Text:
@@ -104,7 +104,7 @@ func (w *whole) Add(_ int, ev *engine.Event) {
 	}
 }
 
-// block is the last block if it is of that type, else a new one.
+// block returns the last block if it has the given type, else a new one.
 func (w *whole) block(kind string) *Block {
 	if n := len(w.Content); n == 0 || w.Content[n-1].Type != kind {
 		b := Block{Type: kind}
@@ -119,10 +119,10 @@ func (w *whole) block(kind string) *Block {
 	return &w.Content[len(w.Content)-1]
 }
 
-// omits reports whether the client asks not to read the thinking.
+// omits reports whether the client does not want to see the thinking.
 func (c *Call) omits() bool { return c.Thinking != nil && c.Thinking.Display == "omitted" }
 
-// Body is the answer.
+// Body returns the answer.
 func (w *whole) Body() any {
 	for i := range w.Content {
 		if b := &w.Content[i]; b.Thinking != nil {
@@ -138,7 +138,8 @@ func (w *whole) Body() any {
 	return &w.Message
 }
 
-// arguments is the input of a tool: an object, whatever the model wrote.
+// arguments returns the input of a tool. It is always an object, whatever the model
+// wrote.
 func arguments(text string) json.RawMessage {
 	if raw := json.RawMessage(text); json.Valid(raw) && wire.Kind(raw) == "an object" {
 		return raw
@@ -150,15 +151,15 @@ func arguments(text string) json.RawMessage {
 type stream struct {
 	m       Message
 	most    int
-	hide    bool            // the text of the thinking goes into the signature alone
-	kind    string          // kind of the open block; empty: none
+	hide    bool            // put the text of the thinking only into the signature
+	kind    string          // kind of the open block; empty for none
 	thought strings.Builder // text of the open thinking block
 	call    int
 	index   int // index of the open or next block
 	end     *engine.Result
 }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c *Call) Stream(m *wire.Model) wire.Stream {
 	return &stream{m: newMessage(m), most: *c.MaxTokens, hide: c.omits()}
 }
@@ -204,7 +205,7 @@ type (
 	}
 )
 
-// Start sends the head of the message.
+// Start sends the beginning of the message.
 func (s *stream) Start(out wire.Sender) error {
 	if err := out.Send("message_start", startEvent{"message_start", &s.m}); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (s *stream) Start(out wire.Sender) error {
 func (s *stream) Add(out wire.Sender, _ int, ev *engine.Event) error {
 	switch ev.Kind {
 	case engine.Prefill:
-		if s.m.Usage == (Usage{}) { // the first one tells what was cached
+		if s.m.Usage == (Usage{}) { // the first event contains the number of cached tokens
 			s.m.Usage = Usage{Input: ev.Total - ev.Done, CacheRead: ev.Done}
 		}
 	case engine.Text:
@@ -260,7 +261,7 @@ func (s *stream) toolUse(out wire.Sender, c *engine.CallDelta) error {
 	return s.delta(out, delta{Type: "input_json_delta", JSON: &c.Arguments})
 }
 
-// open begins a block unless one of that kind is open.
+// open opens a block unless one of the kind is already open.
 func (s *stream) open(out wire.Sender, kind string, b Block) error {
 	if s.kind == kind {
 		return nil
@@ -293,7 +294,7 @@ func (s *stream) close(out wire.Sender) error {
 	return out.Send("content_block_stop", blockStop{"content_block_stop", s.index - 1})
 }
 
-// End sends why the message ended.
+// End sends the reason why the message ended.
 func (s *stream) End(out wire.Sender) error {
 	if err := s.close(out); err != nil {
 		return err
@@ -315,8 +316,8 @@ type ErrorBody struct {
 	RequestID string      `json:"request_id"`
 }
 
-// ErrorObject is the inner object of an ErrorBody. What is below Message is
-// ours.
+// ErrorObject is the object inside an ErrorBody. The fields after Message are
+// Godwit's.
 type ErrorObject struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
@@ -326,18 +327,19 @@ type ErrorObject struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
-// errorTypes are Anthropic's names by status.
+// errorTypes maps statuses to Anthropic's error types.
 var errorTypes = map[int]string{
 	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
 	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
 	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",
 }
 
-// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+// Below are the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/v1/messages/"}
 
-// ErrorForm writes an error in Anthropic's form, with one of its types: clients
-// know no others, so a prompt that does not fit is reported by its code.
+// ErrorForm writes an error in Anthropic's form. It uses only Anthropic's types,
+// because clients know no others, so a prompt that does not fit is reported by its
+// code.
 func ErrorForm(e *wire.Error) any {
 	kind := errorTypes[e.Status]
 	switch {

@@ -14,7 +14,7 @@ type BatchRequest struct {
 	Requests []json.RawMessage `json:"requests" need:"" doc:"Objects of custom_id, which each has to itself, and params, the body of a message."`
 }
 
-// Batched is one of the requests of a batch.
+// Batched is a request in a batch.
 type Batched struct {
 	ID     string
 	Params json.RawMessage
@@ -34,7 +34,7 @@ type Batch struct {
 	Results   *string     `json:"results_url"`
 }
 
-// BatchCounts are the requests of a batch by what has become of them.
+// BatchCounts counts the requests of a batch by state.
 type BatchCounts struct {
 	Processing int `json:"processing"`
 	Succeeded  int `json:"succeeded"`
@@ -43,7 +43,7 @@ type BatchCounts struct {
 	Expired    int `json:"expired"`
 }
 
-// Count moves a request from processing to what became of it.
+// Count moves a request from processing to its final state.
 func (c *BatchCounts) Count(kind string) {
 	c.Processing--
 	switch kind {
@@ -58,7 +58,7 @@ func (c *BatchCounts) Count(kind string) {
 	}
 }
 
-// The ends of a request of a batch.
+// The final states of a request in a batch.
 const (
 	Succeeded = "succeeded"
 	Errored   = "errored"
@@ -66,19 +66,19 @@ const (
 	Expired   = "expired"
 )
 
-// BatchDeleted is the answer of DELETE /v1/messages/batches/{id}.
+// BatchDeleted is the response of DELETE /v1/messages/batches/{id}.
 type BatchDeleted struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
 }
 
-// BatchResult is a line of the results of a batch.
+// BatchResult is a line in the results of a batch.
 type BatchResult struct {
 	ID     string      `json:"custom_id"`
 	Result BatchAnswer `json:"result"`
 }
 
-// BatchAnswer is what became of a request.
+// BatchAnswer is the outcome of a request.
 type BatchAnswer struct {
 	Type    string `json:"type"`
 	Message any    `json:"message,omitempty"`
@@ -87,7 +87,8 @@ type BatchAnswer struct {
 
 var customID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// ParseBatch reads and checks a body; the params are read when their turn comes.
+// ParseBatch reads and checks a body. The params are read when each request is
+// answered.
 func ParseBatch(body []byte) ([]Batched, error) {
 	var b BatchRequest
 	if err := wire.Decode(body, &b); err != nil {
@@ -121,8 +122,8 @@ func ParseBatch(body []byte) ([]Batched, error) {
 	return out, nil
 }
 
-// Timestamp writes a time as Anthropic does.
+// Timestamp formats a time as Anthropic does.
 func Timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// BatchList is the answer of GET /v1/messages/batches.
+// BatchList is the response of GET /v1/messages/batches.
 type BatchList List[Batch]

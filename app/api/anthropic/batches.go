@@ -62,7 +62,7 @@ func (q *batches) dropEnded() bool {
 	return i >= 0
 }
 
-// workBatches answers requests until none is left.
+// workBatches answers requests until the queue is empty.
 func (d *dialect) workBatches() {
 	for {
 		b, next, ctx := d.nextBatched()
@@ -74,7 +74,7 @@ func (d *dialect) workBatches() {
 	}
 }
 
-// nextBatched takes the oldest request out of the queue.
+// nextBatched takes the oldest request from the queue.
 func (d *dialect) nextBatched() (*batch, Batched, context.Context) {
 	q := &d.batches
 	q.mu.Lock()
@@ -119,7 +119,7 @@ func (q *batches) note(b *batch, id string, a BatchAnswer) {
 	q.add(b, id, a)
 }
 
-// add writes a result, and ends a batch with its last one.
+// add appends a result. After the last result it ends the batch.
 func (q *batches) add(b *batch, id string, a BatchAnswer) {
 	line := append(wire.JSON(BatchResult{ID: id, Result: a}), '\n')
 	b.results.Write(line)
@@ -131,7 +131,7 @@ func (q *batches) add(b *batch, id string, a BatchAnswer) {
 	}
 }
 
-// find returns a batch of an API key; the lock is held.
+// find returns a batch of an API key. The caller holds the lock.
 func (q *batches) find(id, key string) (*batch, error) {
 	if i := slices.IndexFunc(q.list, func(b *batch) bool { return b.ID == id && b.from.Key == key }); i >= 0 {
 		return q.list[i], nil
@@ -139,7 +139,7 @@ func (q *batches) find(id, key string) (*batch, error) {
 	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server ends", id)
 }
 
-// withBatch answers with what do makes of a batch.
+// withBatch answers with the result of do for a batch.
 func (d *dialect) withBatch(w http.ResponseWriter, r *http.Request, do func(b *batch) (any, error)) error {
 	q := &d.batches
 	q.mu.Lock()
@@ -160,7 +160,7 @@ func (d *dialect) oneBatch(w http.ResponseWriter, r *http.Request) error {
 	return d.withBatch(w, r, func(b *batch) (any, error) { return d.located(b, r), nil })
 }
 
-// located is the description of a batch with the address of its results.
+// located returns the description of a batch with the URL of its results.
 func (d *dialect) located(b *batch, r *http.Request) Batch {
 	out := b.Batch
 	if out.Results != nil {
@@ -221,7 +221,7 @@ func (d *dialect) batchResults(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-jsonl")
-	_, _ = w.Write(lines) // the client may be gone
+	_, _ = w.Write(lines) // the client may have disconnected
 	return nil
 }
 

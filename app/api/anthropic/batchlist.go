@@ -9,8 +9,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// batches are Anthropic's message batches, the oldest first. One request is
-// answered at a time, so that conversations beside them find room.
+// batches holds Anthropic's message batches, oldest first. It answers one request
+// at a time, so that other conversations find free slots.
 type batches struct {
 	mu      sync.Mutex
 	list    []*batch

@@ -10,9 +10,9 @@ import (
 	"godwit/app/api/wire"
 )
 
-// result is the text of a tool's result. What an agent's tool returned cannot be
-// taken back by the user, so parts that the model cannot read are named instead
-// of refused.
+// result returns the text of a tool's result. The user cannot change what an
+// agent's tool returned, so parts that the model cannot read are replaced by their
+// name instead of being rejected.
 func (r *reading) result(raw json.RawMessage, path string) (string, error) {
 	if wire.Kind(raw) != "a list" {
 		return wire.ReadContent(raw, path)
@@ -60,7 +60,7 @@ func (r *reading) resultBlock(raw json.RawMessage, path string) (string, error) 
 	return fmt.Sprintf("[%.64s left out: this model reads text]", kind), nil
 }
 
-// document is the text of a document or of a search result.
+// document returns the text of a document or of a search result.
 func (r *reading) document(o wire.Object, path string) (string, error) {
 	var parts []string
 	for _, key := range []string{"title", "context"} {
@@ -117,7 +117,7 @@ func documentText(o wire.Object, path string) (string, error) {
 	return "", unsupported(path, "documents of type %.64q and media type %.64q are not supported, this model reads text", kind, media)
 }
 
-// image is the URL of a picture.
+// image returns the URL of a picture.
 func image(o wire.Object, path string) (string, error) {
 	path += ".source"
 	source, err := wire.ReadObject(o.Value("source"), path)

@@ -8,8 +8,8 @@ import (
 	"godwit/app/pool"
 )
 
-// Listed answers the endpoints about models for Anthropic's client, which names the
-// version of its API and reads no other form. Others are not done.
+// Listed answers the model endpoints for Anthropic's clients, which send a version
+// header and read no other form. It reports false for other clients.
 func Listed(w http.ResponseWriter, r *http.Request, list []pool.Model, all bool, started time.Time) (done bool, err error) {
 	if r.Header.Get("Anthropic-Version") == "" {
 		return false, nil

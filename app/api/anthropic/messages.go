@@ -20,7 +20,7 @@ type Request struct {
 	Tier string `json:"service_tier" doc:"Without effect: there is one tier."`
 }
 
-// Prompt is what a request and a count of its tokens share.
+// Prompt is the common part of a request and of a token count.
 type Prompt struct {
 	Model    string            `json:"model" most:"512" doc:"Name of the model."`
 	Messages []json.RawMessage `json:"messages" need:"" doc:"Turns of user and assistant, and system messages between them; content is a string or a list of blocks."`
@@ -34,7 +34,7 @@ type Prompt struct {
 	Unused
 }
 
-// Unused are fields that are read by Anthropic's servers and have no effect here.
+// Unused lists fields that Anthropic's servers use but that have no effect here.
 type Unused struct {
 	Metadata  json.RawMessage   `json:"metadata" doc:"Without effect: nothing is kept about a user."`
 	Betas     []string          `json:"betas" doc:"Without effect: what is supported needs no mark."`
@@ -44,42 +44,42 @@ type Unused struct {
 	Servers   []json.RawMessage `json:"mcp_servers" doc:"Skipped: the server opens no connections."`
 }
 
-// ToolChoice says whether the model has to call a tool.
+// ToolChoice says whether the model must call a tool.
 type ToolChoice struct {
 	Type   string `json:"type" need:"" enum:"auto,any,tool,none"`
 	Name   string `json:"name"`
 	Single bool   `json:"disable_parallel_tool_use"`
 }
 
-// Output says how much effort goes into the answer, and its form.
+// Output sets the effort of an answer, and its form.
 type Output struct {
 	Effort string  `json:"effort" enum:"low,medium,high,xhigh,max"`
 	Format *Format `json:"format"`
 }
 
-// Format asks for JSON.
+// Format requests JSON.
 type Format struct {
 	Type   string          `json:"type" need:"" enum:"json_schema"`
 	Schema json.RawMessage `json:"schema" need:""`
 }
 
-// Thinking says whether the model thinks first.
+// Thinking says whether the model thinks before it answers.
 type Thinking struct {
 	Type    string `json:"type" need:"" enum:"enabled,disabled,adaptive,between_tools"`
 	Budget  *int   `json:"budget_tokens" min:"1" doc:"Most tokens of thinking; then the answer follows."`
 	Display string `json:"display" enum:"summarized,omitted,full" doc:"omitted: the text of the thinking is in the signature alone."`
 }
 
-// Call is a request, checked.
+// Call is a checked request.
 type Call struct {
 	Request
 	reading
 	grammar *engine.Grammar
 }
 
-// Options are settings that change how requests are read.
+// Options are settings that affect how requests are read.
 type Options struct {
-	KeepHeaders bool // leave the client's header lines in the system prompt
+	KeepHeaders bool // keep the client's header lines in the system prompt
 }
 
 // ParseMessages reads and checks a body.
@@ -104,7 +104,7 @@ func ParseMessages(body []byte, o Options) (*Call, error) {
 	return c, err
 }
 
-// Counting is a request for the number of tokens of a prompt.
+// Counting is a request to count the tokens of a prompt.
 type Counting struct {
 	Prompt
 	reading
@@ -121,7 +121,7 @@ func ParseCount(body []byte, o Options) (*Counting, error) {
 	return c, err
 }
 
-// Chat is the conversation with the defaults of a model.
+// Chat returns the conversation with a model's defaults.
 func (r *reading) Chat(m *wire.Model) (*engine.Chat, error) {
 	chat := r.chat
 	var err error
@@ -129,7 +129,7 @@ func (r *reading) Chat(m *wire.Model) (*engine.Chat, error) {
 	return m.Chat(chat), err
 }
 
-// Notes are what the client should know, and the fields that have no effect.
+// Notes returns notices for the client, and the fields that have no effect.
 func (r *reading) Notes() (notices wire.Notices, unused []string) { return r.notices, r.unused }
 
 // Count is the answer of POST /v1/messages/count_tokens.
@@ -137,12 +137,12 @@ type Count struct {
 	Tokens int `json:"input_tokens"`
 }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *Call) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.Request.Stream, OneCall: c.Choice != nil && c.Choice.Single, Notices: c.notices, Unused: c.unused}
 }
 
-// Requests translates the request.
+// Requests translates the call.
 func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {

@@ -15,7 +15,7 @@ type Model struct {
 	Output  int    `json:"max_tokens"`
 }
 
-// NewModel describes a model with that much context.
+// NewModel describes a model with the given context length.
 func NewModel(id, name string, created time.Time, context int) Model {
 	if name == "" {
 		name = id

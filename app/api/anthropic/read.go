@@ -10,16 +10,16 @@ import (
 	"godwit/engine"
 )
 
-// reading is a prompt, translated.
+// reading is a translated prompt.
 type reading struct {
 	chat    engine.Chat
 	notices wire.Notices
 	unused  []string // fields without effect
 }
 
-// billing begins a line that Anthropic's client puts in front of the system
-// prompt. It changes with every request, so that nothing behind it could be
-// reused.
+// billing is the beginning of a line that Anthropic's client puts before the system
+// prompt. The line changes with every request, which would prevent reuse of the
+// prompt.
 const billing = "x-anthropic-billing-header:"
 
 // read translates the prompt.
@@ -64,7 +64,7 @@ func (p *Prompt) read(o Options) (reading, error) {
 	return r, err
 }
 
-// rest notes the fields that have no effect.
+// rest records the fields that have no effect.
 func (p *Prompt) rest(r *reading) {
 	for _, f := range []struct {
 		name string
@@ -85,7 +85,7 @@ func (p *Prompt) rest(r *reading) {
 	}
 }
 
-// system is the text of the system prompt.
+// system returns the text of the system prompt.
 func (p *Prompt) system(r *reading, o Options) (string, error) {
 	const path = "system"
 	if wire.Kind(p.System) != "a list" {
@@ -118,7 +118,7 @@ func (p *Prompt) system(r *reading, o Options) (string, error) {
 	return strings.Join(parts, "\n"), nil
 }
 
-// unbill takes the billing line off the start of a block.
+// unbill removes the billing line from the start of a block.
 func (r *reading) unbill(s, path string) (string, bool) {
 	if !strings.HasPrefix(s, billing) {
 		return s, false
@@ -128,7 +128,7 @@ func (r *reading) unbill(s, path string) (string, bool) {
 	return rest, true
 }
 
-// text is a message of plain text.
+// text returns a message with plain text.
 func text(role, content string) json.RawMessage {
 	o := wire.Object{}
 	o.SetText("role", role)
@@ -136,7 +136,7 @@ func text(role, content string) json.RawMessage {
 	return o.Raw()
 }
 
-// roles are the roles of messages, and what templates call them.
+// roles maps message roles to the names in templates.
 var roles = map[string]string{"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 // turns collects messages in OpenAI's form.
@@ -147,8 +147,8 @@ type turns struct {
 	last  string            // role of the last message
 }
 
-// add translates one message, which may become several: the results of tools
-// are messages of their own.
+// add translates one message. It may become several, because the results of tools
+// become separate messages.
 func (t *turns) add(raw json.RawMessage, path string) error {
 	o, err := wire.ReadObject(raw, path)
 	if err != nil {
@@ -183,13 +183,13 @@ func (t *turns) add(raw json.RawMessage, path string) error {
 	return nil
 }
 
-// turn is a message being translated.
+// turn is a message that is being translated.
 type turn struct {
 	t     *turns
 	parts wire.Parts
 	think []string
 	calls []json.RawMessage
-	sent  bool // something of it has been sent off
+	sent  bool // a part of it has already been added
 }
 
 func (m *turn) block(role string, raw json.RawMessage, path string) error {
@@ -240,8 +240,8 @@ func unsupported(path, format string, args ...any) error {
 	return e
 }
 
-// thinking reads what the model thought, which an earlier answer may have put
-// into the signature alone.
+// thinking reads the reasoning of an earlier answer, which may be only in the
+// signature.
 func (m *turn) thinking(o wire.Object, path string) error {
 	s, err := wire.Text(o.Value("thinking"), path+".thinking")
 	if err != nil {
@@ -304,8 +304,8 @@ func (m *turn) toolResult(o wire.Object, path string) error {
 	return nil
 }
 
-// flush sends off what has been collected, an empty message too if nothing
-// else came of the turn.
+// flush adds the collected message. It adds an empty message if the turn had no
+// other content.
 func (m *turn) flush(role string) {
 	if m.sent && m.parts.Empty() {
 		return

@@ -23,8 +23,8 @@ type Tool struct {
 	Callers     json.RawMessage `json:"allowed_callers" doc:"Without effect: the model alone calls."`
 }
 
-// known are Anthropic's tools that the client runs, by the beginning of their
-// types. Requests name them without a schema.
+// known are Anthropic's tools that run on the client, by the prefix of their types.
+// Requests name them without a schema.
 var known = []struct{ prefix, about, schema string }{
 	{
 		"bash_", "Run a command in a shell that stays open, or restart that shell.",
@@ -36,8 +36,8 @@ var known = []struct{ prefix, about, schema string }{
 	},
 }
 
-// function is the tool as a function of the client, false for one that only
-// Anthropic's servers run.
+// function returns the tool as a client function. It reports false for a tool that
+// runs only on Anthropic's servers.
 func (t *Tool) function() bool {
 	if t.Type == "" || t.Type == "custom" || t.Type == "function" || !wire.IsNull(t.Schema) {
 		return true
@@ -54,8 +54,8 @@ func (t *Tool) function() bool {
 	return false
 }
 
-// tools translates the tools and returns the names of those that the model is
-// told of.
+// tools translates the tools and returns the names of those that are offered to the
+// model.
 func (p *Prompt) tools(r *reading) (map[string]bool, error) {
 	names := map[string]bool{}
 	var tools []json.RawMessage
@@ -96,10 +96,10 @@ func (p *Prompt) choice(names map[string]bool) (string, error) {
 		}
 		return p.Choice.Name, nil
 	}
-	return p.Choice.Type, nil // auto, none
+	return p.Choice.Type, nil // auto or none
 }
 
-// openai is the tool in OpenAI's form.
+// openai returns the tool in OpenAI's form.
 func (t *Tool) openai() json.RawMessage {
 	f := wire.Object{}
 	f.SetText("name", t.Name)

@@ -7,20 +7,20 @@ import (
 	"godwit/app/api/wire"
 )
 
-// Adapter is one of the list of GET /lora-adapters.
+// Adapter is an entry in the list of GET /lora-adapters.
 type Adapter struct {
 	ID    int     `json:"id"`
 	Path  string  `json:"path"`
 	Scale float32 `json:"scale"`
 }
 
-// AdapterScale is one of the list of POST /lora-adapters.
+// AdapterScale is an entry in the list of POST /lora-adapters.
 type AdapterScale struct {
 	ID    *int     `json:"id" need:"" min:"0"`
 	Scale *float64 `json:"scale" need:"" min:"-1000" max:"1000"`
 }
 
-// adapters lists the adapters with the scales in use.
+// adapters lists the adapters with their current scales.
 func (d *dialect) adapters() ([]Adapter, error) {
 	list, err := d.models.Adapters()
 	out := []Adapter{}
@@ -40,8 +40,9 @@ func (d *dialect) loras(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// setLoras answers POST /lora-adapters: the body is a list, and adapters that it
-// lacks are switched off. Models are loaded again once their users are gone.
+// setLoras answers POST /lora-adapters. The body is a list, and adapters that are
+// not in it are switched off. Models are loaded again once they are no longer in
+// use.
 func (d *dialect) setLoras(w http.ResponseWriter, r *http.Request) error {
 	body, err := d.Body(w, r)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// Completion is an answer of POST /completion.
+// Completion is a response of POST /completion.
 type Completion struct {
 	Index      int             `json:"index"`
 	Content    string          `json:"content"`
@@ -46,7 +46,7 @@ type Piece struct {
 	Progress  *wire.Progress  `json:"prompt_progress,omitempty"`
 }
 
-// Settings are what the answer was generated with.
+// Settings are the parameters with which the answer was generated.
 type Settings struct {
 	Context      int      `json:"n_ctx"`
 	Predict      int      `json:"n_predict"`
@@ -79,7 +79,7 @@ type Settings struct {
 	TimingsPer   bool     `json:"timings_per_token"`
 }
 
-// Bias is a change of a token's logit; one that bans the token is -9999.
+// Bias is a change of a token's logit. A banned token has the bias -9999.
 type Bias struct {
 	Token llm.Token `json:"token"`
 	Bias  float64   `json:"bias"`
@@ -108,10 +108,10 @@ func NewSettings(m *wire.Model, r *engine.Request, stream bool) Settings {
 	return s
 }
 
-// banned stands for minus infinity, which JSON does not have.
+// banned stands for minus infinity, which JSON cannot express.
 const banned = -9999
 
-// answer is what both kinds of answers keep of one choice.
+// answer holds the state of one choice that both kinds of answers need.
 type answer struct {
 	c     *Call
 	m     *wire.Model
@@ -130,7 +130,7 @@ func (c *Call) answers(m *wire.Model) []answer {
 	return list
 }
 
-// end is the last message of an answer.
+// end returns the last message of an answer.
 func (a *answer) end(r *engine.Result) Completion {
 	f := Completion{
 		Index: a.index, Tokens: []llm.Token{}, Slot: r.Slot, Stop: true, Model: a.m.Name, Predicted: r.Completion, Evaluated: r.Prompt,
@@ -150,7 +150,8 @@ func (a *answer) end(r *engine.Result) Completion {
 	return f
 }
 
-// shown is the last message with the fields that are wanted, all by default.
+// shown returns the last message with only the requested fields. By default it has
+// all fields.
 func (a *answer) shown() any {
 	if len(a.c.Fields) == 0 {
 		return &a.final
@@ -177,7 +178,7 @@ func (a *answer) shown() any {
 	return out
 }
 
-// seen notes what the last message tells of the text.
+// seen records what the last message says about the text.
 func (a *answer) seen(text string) {
 	for i := 0; i < len(text) && !a.line; i++ {
 		a.line = text[i] == '\n'
@@ -219,7 +220,7 @@ func (c *Call) Whole(m *wire.Model) wire.Whole {
 	return &whole{answers: c.answers(m), texts: make([]string, len(c.requests))}
 }
 
-// Add takes an event in.
+// Add processes an event.
 func (w *whole) Add(i int, ev *engine.Event) {
 	a := &w.answers[i]
 	switch ev.Kind {
@@ -235,7 +236,7 @@ func (w *whole) Add(i int, ev *engine.Event) {
 	}
 }
 
-// Body is the answer, or a list of them where more than one was asked for.
+// Body returns the answer, or a list of answers if there are several.
 func (w *whole) Body() any {
 	list := make([]any, len(w.answers))
 	for i := range w.answers {
@@ -254,13 +255,13 @@ func (w *whole) Body() any {
 	return list
 }
 
-// stream sends the answers piece by piece.
+// stream sends the answers in pieces.
 type stream struct {
 	answers []answer
 	pieces  []Piece
 }
 
-// Stream starts answers that are sent piece by piece.
+// Stream starts answers that are sent in pieces.
 func (c *Call) Stream(m *wire.Model) wire.Stream {
 	s := &stream{answers: c.answers(m), pieces: make([]Piece, len(c.requests))}
 	for i := range s.pieces {
@@ -309,7 +310,7 @@ func (s *stream) Add(out wire.Sender, i int, ev *engine.Event) error {
 	return nil
 }
 
-// End sends nothing: every answer has sent its last message.
+// End sends nothing, because every answer has sent its last message.
 func (s *stream) End(wire.Sender) error { return nil }
 
 // Fail sends an error in the stream.

@@ -1,6 +1,6 @@
-// Package llamaserver is the dialect of llama.cpp's server beside what it
-// shares with OpenAI: completions and filling in, tokens, templates, slots and
-// properties.
+// Package llamaserver is the dialect of llama.cpp's server, apart from the
+// endpoints that it shares with OpenAI: completions and infilling, tokens,
+// templates, slots and properties.
 package llamaserver
 
 import (
@@ -21,13 +21,13 @@ type CompletionRequest struct {
 	Options
 }
 
-// ImageData is a picture of a prompt.
+// ImageData is a picture in a prompt.
 type ImageData struct {
 	Data string `json:"data" need:"" doc:"The file in base64."`
 	ID   int    `json:"id" doc:"Number in the mark."`
 }
 
-// Options are what completions and filling in share.
+// Options are the common fields of completions and infilling.
 type Options struct {
 	Model string `json:"model" most:"512" doc:"Name of the model."`
 	wire.Sampling
@@ -59,26 +59,26 @@ type InfillRequest struct {
 	Options
 }
 
-// File is a file beside the one with the gap.
+// File is another file of the project with the gap.
 type File struct {
 	Name string `json:"filename"`
 	Text string `json:"text" need:""`
 }
 
-// Call is a completion or a filling in.
+// Call is a completion or an infilling.
 type Call struct {
 	Options
 	prompts  [][]part
 	infill   *InfillRequest
 	grammar  *engine.Grammar
-	requests []engine.Request // translated
+	requests []engine.Request // translated requests
 }
 
-// maxAnswers bounds the answers to a request.
+// maxAnswers limits the number of answers to a request.
 const maxAnswers = 16
 
-// part is text, in which special tokens count, or tokens. Text may have pictures at
-// its markers.
+// part is text, in which special tokens are parsed, or tokens. Text may have
+// pictures at its markers.
 type part struct {
 	text   string
 	tokens []llm.Token
@@ -134,7 +134,7 @@ func (c *Call) compile() (err error) {
 	return err
 }
 
-// each is the number of answers to each prompt.
+// each returns the number of answers to each prompt.
 func (c *Call) each() int {
 	if c.Completions == nil {
 		return 1
@@ -142,8 +142,8 @@ func (c *Call) each() int {
 	return *c.Completions
 }
 
-// readPrompts reads a prompt, or a list of prompts: a list is one prompt where it
-// has numbers, which are tokens, beside its texts.
+// readPrompts reads one prompt or a list of prompts. A list that contains numbers,
+// which are tokens, is a single prompt.
 func readPrompts(raw json.RawMessage, path string) ([][]part, error) {
 	if wire.Kind(raw) == "an object" {
 		one, err := readParts(raw, path)
@@ -204,12 +204,12 @@ func readParts(raw json.RawMessage, path string) ([]part, error) {
 	return out, nil
 }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *Call) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.Options.Stream}
 }
 
-// Requests translates the request.
+// Requests translates the call.
 func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {
@@ -231,7 +231,7 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 		}
 	}
 	if c.nothing() {
-		r.MaxTokens = 1 // the prompt is read for the first token, which is not shown
+		r.MaxTokens = 1 // reading the prompt requires generating one token, which is not shown
 	}
 	if c.infill != nil {
 		if r.Tokens, err = m.Engine.Model().GapPrompt(c.gap()); err != nil {
@@ -255,7 +255,7 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	return slices.Clone(c.requests), nil
 }
 
-// nothing reports whether only the prompt is to be read.
+// nothing reports whether the prompt is read but no text is generated.
 func (c *Call) nothing() bool {
 	n := c.Predict
 	if c.MaxTokens != nil {
@@ -264,7 +264,7 @@ func (c *Call) nothing() bool {
 	return n != nil && *n == 0
 }
 
-// prompt puts the parts of a prompt into a request.
+// prompt adds the parts of a prompt to a request.
 func prompt(m *wire.Model, r *engine.Request, parts []part, path string) error {
 	for i, p := range parts {
 		at := path
@@ -296,7 +296,7 @@ func prompt(m *wire.Model, r *engine.Request, parts []part, path string) error {
 	return nil
 }
 
-// gap is the gap to fill in.
+// gap returns the gap to fill.
 func (c *Call) gap() engine.Gap {
 	g := engine.Gap{Before: c.infill.Prefix, After: c.infill.Suffix}
 	for _, f := range c.infill.Extra {

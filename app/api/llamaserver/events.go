@@ -14,25 +14,25 @@ type ModelEvent struct {
 	Data  any    `json:"data,omitempty"`
 }
 
-// ModelStatus is the data of a model_status.
+// ModelStatus is the data of a model_status event.
 type ModelStatus struct {
 	Status string `json:"status"`
 }
 
-// FileProgress is how far a download is, by the name of the file or model.
+// FileProgress is the progress of a download, by the name of the file or model.
 type FileProgress struct {
 	Done  int64 `json:"done"`
 	Total int64 `json:"total"`
 }
 
-// eventsBeat is how often a quiet stream shows that it is alive, and eventsWrite
-// how long a client may take to take in a message.
+// eventsBeat is the interval of heartbeats on an idle stream, and eventsWrite the
+// time that a client has to receive a message.
 const (
 	eventsBeat  = 15 * time.Second
 	eventsWrite = 30 * time.Second
 )
 
-// standing is the last state that a client of GET /models/sse received.
+// standing is the last state of a model that a client of GET /models/sse received.
 type standing struct {
 	models    map[string]string
 	downloads map[string]wire.Download
@@ -61,7 +61,7 @@ func (d *dialect) events(w http.ResponseWriter, r *http.Request) error {
 	for {
 		for _, e := range told.news(d.shelf) {
 			if write(append(append([]byte("data: "), wire.JSON(e)...), "\n\n"...)) != nil {
-				return nil // the client has gone
+				return nil // the client has disconnected
 			}
 		}
 		if told.models == nil {
@@ -72,7 +72,7 @@ func (d *dialect) events(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		case _, open := <-changed:
 			if !open {
-				return nil // the server ends
+				return nil // the server stops
 			}
 		case <-beat.C:
 			if write([]byte(": alive\n\n")) != nil {
@@ -82,7 +82,8 @@ func (d *dialect) events(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// news are the events since the last call; at first, the state of every model.
+// news returns the events since the last call. The first call returns the state of
+// every model.
 func (s *standing) news(m wire.Shelf) (list []ModelEvent) {
 	models, err := m.Models()
 	if err != nil {

@@ -54,10 +54,10 @@ func (p *part) add(base64, path string) error {
 	return nil
 }
 
-// mark stands for a picture of image_data.
+// mark matches a reference to a picture in image_data.
 var mark = regexp.MustCompile(`\[img-([0-9]{1,9})\]`)
 
-// insertImages puts the pictures of image_data at their marks.
+// insertImages inserts the pictures of image_data at their references.
 func insertImages(prompts [][]part, list []ImageData) error {
 	if len(list) == 0 {
 		return nil

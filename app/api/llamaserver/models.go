@@ -7,12 +7,12 @@ import (
 	"godwit/app/api/wire"
 )
 
-// Named is a body that names a model.
+// Named is a body with the name of a model.
 type Named struct {
 	Model string `json:"model" need:"" most:"512" doc:"Name of the model."`
 }
 
-// Done is the answer of an action.
+// Done is the response to an action.
 type Done struct {
 	Success bool `json:"success"`
 }

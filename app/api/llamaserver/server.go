@@ -2,12 +2,12 @@ package llamaserver
 
 import "godwit/app/api/wire"
 
-// ErrorBody is llama-server's error object, whose code is the status.
+// ErrorBody is llama-server's error object. Its code is the status.
 type ErrorBody struct {
 	Error ErrorObject `json:"error"`
 }
 
-// ErrorObject is the inner object of an ErrorBody. Param and Reason are ours.
+// ErrorObject is the object inside an ErrorBody. Param and Reason are Godwit's.
 type ErrorObject struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -18,7 +18,7 @@ type ErrorObject struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
-// Below are the prefixes whose paths belong to the dialect, with an endpoint or not.
+// Below are the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/slots/", "/models/"}
 
 // ErrorForm writes an error in llama-server's form.
@@ -46,19 +46,19 @@ type Props struct {
 	Build      string        `json:"build_info"`
 }
 
-// PropsDefaults are the settings of a request that says nothing.
+// PropsDefaults are the default parameters of a request.
 type PropsDefaults struct {
 	Params  Settings `json:"params"`
 	Context int      `json:"n_ctx"`
 }
 
-// Modalities are what the model reads beside text.
+// Modalities lists what the model reads in addition to text.
 type Modalities struct {
 	Vision bool `json:"vision"`
 	Audio  bool `json:"audio"`
 }
 
-// Slot is one of the list of GET /slots.
+// Slot is an entry in the list of GET /slots.
 type Slot struct {
 	ID         int  `json:"id"`
 	Context    int  `json:"n_ctx"`
@@ -68,12 +68,12 @@ type Slot struct {
 	Decoded    int  `json:"n_decoded"`
 }
 
-// SlotFile is the body of a save or a restore.
+// SlotFile is the body of a request to save or restore a slot.
 type SlotFile struct {
 	Filename string `json:"filename" need:"" most:"128" doc:"Name of the file in the folder of saved slots."`
 }
 
-// SlotSaved is the answer of a save.
+// SlotSaved is the response after a save.
 type SlotSaved struct {
 	Slot    int       `json:"id_slot"`
 	File    string    `json:"filename"`
@@ -82,23 +82,23 @@ type SlotSaved struct {
 	Timings SlotTimes `json:"timings"`
 }
 
-// SlotRestored is the answer of a restore.
+// SlotRestored is the response after a restore.
 type SlotRestored struct {
 	Slot     int       `json:"id_slot"`
 	File     string    `json:"filename"`
 	Restored int       `json:"n_restored"`
-	From     int       `json:"n_reuse_from"` // length of the shortest beginning that a prompt can reuse
+	From     int       `json:"n_reuse_from"` // length of the shortest prefix that a prompt can reuse
 	Read     int64     `json:"n_read"`
 	Timings  SlotTimes `json:"timings"`
 }
 
-// SlotErased is the answer of an erase.
+// SlotErased is the response after an erase.
 type SlotErased struct {
 	Slot   int `json:"id_slot"`
 	Erased int `json:"n_erased"`
 }
 
-// SlotTimes are milliseconds.
+// SlotTimes are times in milliseconds.
 type SlotTimes struct {
 	Save    float64 `json:"save_ms,omitempty"`
 	Restore float64 `json:"restore_ms,omitempty"`

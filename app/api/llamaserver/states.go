@@ -28,10 +28,11 @@ type States struct {
 	mu     sync.Mutex
 }
 
-// stateFile matches the names of saved slots: no path, no hidden file.
+// stateFile matches valid names of saved slots, which are neither paths nor hidden
+// files.
 var stateFile = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`)
 
-// partSuffix marks a file that is being written.
+// partSuffix marks an incomplete file.
 const partSuffix = ".part"
 
 // NewStates keeps slots in a folder; empty: none are kept.
@@ -50,7 +51,7 @@ func (s *States) Budget(bytes int64) {
 	s.budget = bytes
 }
 
-// root opens the folder, and creates it if it is missing.
+// root opens the folder and creates it if it is missing.
 func (s *States) root() (*os.Root, error) {
 	if s.dir == "" || s.budget <= 0 {
 		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "no states are kept here: set --slot-save-path and a --state-budget above 0")
@@ -116,7 +117,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// saved reports whether a file is a saved slot. Other files in the folder are ignored.
+// saved reports whether a file is a saved slot. Other files in the folder are
+// ignored.
 func saved(root *os.Root, name string) bool {
 	f, err := root.Open(name)
 	if err != nil {
@@ -137,8 +139,8 @@ func left(info fs.FileInfo) bool {
 	return ok && "."+name+partSuffix == info.Name() && checkStateName(name) == nil && time.Since(info.ModTime()) > PartAge
 }
 
-// trim removes the remains of interrupted saves, and the least recently used files until
-// the rest is within the budget.
+// trim deletes the remains of interrupted saves, and the least recently used files
+// until the rest fits the budget.
 func (s *States) trim(root *os.Root, keep string) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -183,7 +185,7 @@ func (s *States) trim(root *os.Root, keep string) error {
 	return nil
 }
 
-// restore fills a slot from a file and counts as using it.
+// restore fills a slot from a file and marks the file as used.
 func (s *States) restore(ctx context.Context, e *engine.Engine, slot int, salt, name string) (tokens int, size int64, err error) {
 	if err := checkStateName(name); err != nil {
 		return 0, 0, err
@@ -195,7 +197,7 @@ func (s *States) restore(ctx context.Context, e *engine.Engine, slot int, salt, 
 		return 0, 0, err
 	}
 	defer root.Close()            //nolint:errcheck // a folder opened for reading
-	info, err := root.Lstat(name) // before opening: a pipe would block
+	info, err := root.Lstat(name) // checked before opening, because opening a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, wire.Bad("filename", "there is no saved slot %q", name)
 	}

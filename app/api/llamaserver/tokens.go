@@ -44,13 +44,13 @@ func (r *TokenizeRequest) Encode(t Encoder) ([]llm.Token, error) {
 	return out, nil
 }
 
-// Tokens is the answer of POST /tokenize: ids, or TokenPieces.
+// Tokens is the response of POST /tokenize: ids, or TokenPieces.
 type Tokens struct {
 	Tokens any `json:"tokens"`
 }
 
-// TokenPiece is a token with its text: a string, or a list of bytes where it
-// is not valid UTF-8.
+// TokenPiece is a token with its text. The text is a string, or a list of bytes if
+// it is not valid UTF-8.
 type TokenPiece struct {
 	ID    llm.Token `json:"id"`
 	Piece any       `json:"piece"`
@@ -62,7 +62,7 @@ type DetokenizeRequest struct {
 	Tokens []llm.Token `json:"tokens" need:"" min:"0"`
 }
 
-// Check refuses ids outside of the vocabulary.
+// Check rejects ids outside of the vocabulary.
 func (r *DetokenizeRequest) Check(vocab int) error {
 	for i, t := range r.Tokens {
 		if int(t) >= vocab {
@@ -116,7 +116,7 @@ func (d *dialect) tokenize(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// piece is a text, or a list of its bytes where it is not valid UTF-8.
+// piece returns a text, or a list of its bytes if it is not valid UTF-8.
 func piece(b []byte) any {
 	if utf8.Valid(b) {
 		return string(b)

@@ -21,7 +21,7 @@ type EmbeddingRequest struct {
 	Normalize *int            `json:"embd_normalize" min:"-1" max:"100" doc:"-1: not at all, 0: by the largest value, 1: by the sum, 2 or missing: to length 1, more: by that norm."`
 }
 
-// Embedding is the vector of a text: a list of one row.
+// Embedding is the embedding of a text: a list with one row.
 type Embedding struct {
 	Index int         `json:"index"`
 	Rows  [][]float32 `json:"embedding"`
@@ -63,8 +63,8 @@ func (d *dialect) embed(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// normalize divides a row by its norm: 0 is the maximum norm, which llama-server
-// scales to 32760, others are p-norms.
+// normalize divides a row by its norm. The number 0 selects the maximum norm, which
+// llama-server scales to 32760. Other positive numbers select p-norms.
 func normalize(row []float32, kind *int) []float32 {
 	p := 2
 	if kind != nil {
@@ -106,7 +106,7 @@ type RerankRequest struct {
 	Return    bool              `json:"return_documents" doc:"Send the documents too."`
 }
 
-// Reranked is the answer of POST /rerank, the best document first.
+// Reranked is the response of POST /rerank, with the best document first.
 type Reranked struct {
 	Model   string                `json:"model"`
 	Object  string                `json:"object"`
@@ -126,7 +126,7 @@ type RerankText struct {
 	Text string `json:"text"`
 }
 
-// rankScore is a score in the form of servers whose requests have texts.
+// rankScore is a score in the form for requests with the field texts.
 type rankScore struct {
 	Index int     `json:"index"`
 	Score float32 `json:"score"`

@@ -97,7 +97,7 @@ type chatWithStats struct {
 	id string
 }
 
-// ControlID is the name under which the running answer can be controlled.
+// ControlID returns the id under which the running answer can be controlled.
 func (c chatWithStats) ControlID() string { return c.id }
 
 func parseChat(body []byte) (wire.Call, error) {

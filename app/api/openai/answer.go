@@ -18,8 +18,8 @@ type Usage struct {
 	Generated  OutputDetails `json:"completion_tokens_details"`
 }
 
-// PromptDetails says how much of the prompt was not read again, and how much of
-// that was kept in memory and on disk.
+// PromptDetails counts the prompt tokens that were in the cache, and how many of
+// those were stored in memory and on disk.
 type PromptDetails struct {
 	Cached int `json:"cached_tokens"`
 	Memory int `json:"cached_memory_tokens"`
@@ -27,7 +27,7 @@ type PromptDetails struct {
 	wire.Ended
 }
 
-// add counts a choice; all choices of a prompt share its tokens.
+// add counts a choice. All choices of a prompt share its tokens.
 func (u *Usage) add(r *engine.Result, first bool) {
 	if first {
 		u.Prompt += r.Prompt
@@ -44,7 +44,7 @@ func (u *Usage) add(r *engine.Result, first bool) {
 	u.Total = u.Prompt + u.Completion
 }
 
-// ChatCompletion is an answer sent at once.
+// ChatCompletion is an answer that is sent whole.
 type ChatCompletion struct {
 	ID          string        `json:"id"`
 	Object      string        `json:"object"`
@@ -56,7 +56,7 @@ type ChatCompletion struct {
 	Timings     *wire.Timings `json:"timings,omitempty"`
 }
 
-// ChatChoice is one answer.
+// ChatChoice is one of the answers.
 type ChatChoice struct {
 	Index    int       `json:"index"`
 	Message  Message   `json:"message"`
@@ -64,7 +64,7 @@ type ChatChoice struct {
 	Finish   string    `json:"finish_reason"`
 }
 
-// Message is what the model said.
+// Message is the text of the model.
 type Message struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"`
@@ -73,7 +73,7 @@ type Message struct {
 	Refusal   *string    `json:"refusal"`
 }
 
-// ToolCall is a call, or in a stream a piece of one.
+// ToolCall is a call, or in a stream a piece of a call.
 type ToolCall struct {
 	Index    *int         `json:"index,omitempty"`
 	ID       string       `json:"id,omitempty"`
@@ -81,7 +81,7 @@ type ToolCall struct {
 	Function CallFunction `json:"function"`
 }
 
-// CallFunction is the function of a call; its arguments are JSON in a string.
+// CallFunction is the function of a call. Its arguments are JSON in a string.
 type CallFunction struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`
@@ -99,14 +99,15 @@ type TokenLogprob struct {
 	Top []Logprob `json:"top_logprobs"`
 }
 
-// Logprob is a token: its text, natural logarithm of its probability, bytes.
+// Logprob is a token: its text, the natural logarithm of its probability, and its
+// bytes.
 type Logprob struct {
 	Token   string  `json:"token"`
 	Logprob float64 `json:"logprob"`
 	Bytes   []int   `json:"bytes"`
 }
 
-// noLogprob stands for the logarithm of 0, which JSON cannot hold.
+// noLogprob stands for the logarithm of 0, which JSON cannot express.
 const noLogprob = -9999
 
 func logprob(text []byte, x float64) Logprob {
@@ -132,7 +133,7 @@ func TokenLogprobs(tokens []engine.Token) []TokenLogprob {
 	return out
 }
 
-// fingerprint tells clients that answers come from one kind of server.
+// fingerprint is the same for all answers of this server.
 const fingerprint = "godwit"
 
 // chatWhole collects a chat completion.
@@ -141,7 +142,7 @@ type chatWhole struct {
 	text []string
 }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c *Chat) Whole(m *wire.Model) wire.Whole {
 	w := &chatWhole{ChatCompletion: ChatCompletion{
 		ID: c.id, Object: "chat.completion", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint,
@@ -161,7 +162,7 @@ func (c *Chat) Whole(m *wire.Model) wire.Whole {
 	return w
 }
 
-// Add takes an event in.
+// Add processes an event.
 func (w *chatWhole) Add(i int, ev *engine.Event) {
 	c := &w.Choices[i]
 	switch ev.Kind {
@@ -198,7 +199,7 @@ func addCall(calls []ToolCall, d engine.CallDelta) []ToolCall {
 	return calls
 }
 
-// Body is the answer.
+// Body returns the answer.
 func (w *chatWhole) Body() any {
 	for i := range w.Choices {
 		if m := &w.Choices[i].Message; w.text[i] != "" || len(m.Calls) == 0 {
@@ -208,7 +209,7 @@ func (w *chatWhole) Body() any {
 	return &w.ChatCompletion
 }
 
-// ChatChunk is a piece of a streamed chat completion.
+// ChatChunk is a chunk of a streamed chat completion.
 type ChatChunk struct {
 	ID          string          `json:"id"`
 	Object      string          `json:"object"`
@@ -221,7 +222,7 @@ type ChatChunk struct {
 	Progress    *wire.Progress  `json:"prompt_progress,omitempty"`
 }
 
-// ChunkChoice is what a chunk adds to an answer.
+// ChunkChoice is the part of a chunk for one choice.
 type ChunkChoice struct {
 	Index    int       `json:"index"`
 	Delta    Delta     `json:"delta"`
@@ -242,15 +243,15 @@ type chatStream struct {
 	chunk    ChatChunk
 	n        int
 	logprobs bool
-	asked    bool // for usage
+	asked    bool // the client requested usage
 	usage    Usage
-	each     bool // timings with every chunk
-	progress bool // progress of the prompt
+	each     bool // send timings with every chunk
+	progress bool // send the progress of the prompt
 	watch    []wire.Watch
-	times    *wire.Timings // times of the first choice
+	times    *wire.Timings // timings of the first choice
 }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c *Chat) Stream(m *wire.Model) wire.Stream {
 	s := &chatStream{n: 1, logprobs: c.Logprobs, chunk: ChatChunk{
 		ID: c.id, Object: "chat.completion.chunk", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint,
@@ -319,7 +320,7 @@ func (s *chatStream) Add(out wire.Sender, i int, ev *engine.Event) error {
 	return s.send(out, c)
 }
 
-// read says how far the prompt has been read, where that is wanted.
+// read sends the progress of the prompt if it was requested.
 func (s *chatStream) read(out wire.Sender, i int, ev *engine.Event) error {
 	p := s.watch[i].Prefill(ev)
 	if !s.progress {
@@ -330,7 +331,7 @@ func (s *chatStream) read(out wire.Sender, i int, ev *engine.Event) error {
 	return out.Send("", &chunk)
 }
 
-// End sends the counts, where they are wanted, and the mark of the end.
+// End sends the usage, if requested, and the end marker.
 func (s *chatStream) End(out wire.Sender) error {
 	if s.asked {
 		s.chunk.Choices, s.chunk.Usage, s.chunk.Timings = []ChunkChoice{}, wire.JSON(s.usage), s.times

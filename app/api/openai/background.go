@@ -27,8 +27,8 @@ func (d *dialect) responses(w http.ResponseWriter, r *http.Request) error {
 	return d.Answer(w, r, c)
 }
 
-// emptyResponse answers a request without input, by which clients find out
-// whether a server is there. No model is loaded for it.
+// emptyResponse answers a request without input, with which clients test whether a
+// server runs. It loads no model.
 func (d *dialect) emptyResponse(w http.ResponseWriter, c *Responses) error {
 	m := &wire.Model{Name: c.Model, Defaults: d.host.Defaults()}
 	end := engine.Event{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishStop}}
@@ -49,8 +49,8 @@ func (d *dialect) emptyResponse(w http.ResponseWriter, c *Responses) error {
 	return nil
 }
 
-// background has a response made behind the request. It ends with the server or
-// when it is cancelled.
+// background generates a response in the background. It ends when the server stops
+// or when it is cancelled.
 func (d *dialect) background(w http.ResponseWriter, r *http.Request, c *Responses) error {
 	ctx, cancel := context.WithCancel(d.host.Life())
 	body, done, err := d.memory.Begin(c, cancel)

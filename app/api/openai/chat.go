@@ -1,6 +1,5 @@
-// Package openai is OpenAI's dialect: chat completions, completions,
-// embeddings, responses and the list of models, with the extensions that local
-// servers have agreed on.
+// Package openai is OpenAI's dialect: chat completions, completions, embeddings,
+// responses and the list of models, with the extensions that local servers share.
 package openai
 
 import (
@@ -13,7 +12,7 @@ import (
 	"godwit/engine"
 )
 
-// maxChoices bounds the answers of a request.
+// maxChoices limits the number of answers to a request.
 const maxChoices = 16
 
 // ChatRequest is the body of POST /v1/chat/completions.
@@ -55,13 +54,13 @@ type Local struct {
 	TimingsPerToken bool            `json:"timings_per_token" doc:"Send counts and times with every chunk of a stream."`
 }
 
-// Prediction is a text that an answer is likely to repeat.
+// Prediction is a text that the answer is likely to repeat.
 type Prediction struct {
 	Type    string          `json:"type" need:"" enum:"content"`
 	Content json.RawMessage `json:"content" need:"" most:"16777216" doc:"A string, or a list of text parts."`
 }
 
-// text is the text of a prediction; nil has none.
+// text returns the text of a prediction, or "" if p is nil.
 func (p *Prediction) text() (string, error) {
 	if p == nil {
 		return "", nil
@@ -83,12 +82,12 @@ func (p *Prediction) text() (string, error) {
 	return text, nil
 }
 
-// StreamOptions are options of a stream.
+// StreamOptions are the options of a stream.
 type StreamOptions struct {
 	IncludeUsage bool `json:"include_usage" doc:"Send a last chunk with the token counts."`
 }
 
-// ResponseFormat asks for JSON.
+// ResponseFormat requests JSON.
 type ResponseFormat struct {
 	Type       string          `json:"type" need:"" enum:"text,json_object,json_schema"`
 	JSONSchema *NamedSchema    `json:"json_schema"`
@@ -149,7 +148,7 @@ func ParseChat(body []byte) (*Chat, error) {
 	return c, c.thinking()
 }
 
-// template settles the chat template of the request.
+// template sets the chat template of the request.
 func (c *Chat) template() error {
 	if err := CheckTemplate(c.Template, "chat_template"); err != nil {
 		return err
@@ -163,10 +162,10 @@ func (c *Chat) template() error {
 	return nil
 }
 
-// goTemplate is an action of a template in Go's language, which Jinja has not.
+// goTemplate matches an action of a Go template, which Jinja does not have.
 var goTemplate = regexp.MustCompile(`\{\{-?\s*(\.|(if|range|with)\s+[.$\w]|(else|end)\s*-?\}\}|(block|define|template)\s+"|\$\w* *:=)`)
 
-// CheckTemplate refuses a chat template in Go's language.
+// CheckTemplate rejects a chat template in Go's template language.
 func CheckTemplate(source, field string) error {
 	m := goTemplate.FindString(source)
 	if m == "" {
@@ -177,7 +176,7 @@ func CheckTemplate(source, field string) error {
 	return e
 }
 
-// unlimited makes -1, which asks for no limit, a limit that is not set.
+// unlimited treats -1, which requests no limit, as an unset limit.
 func unlimited(n **int, field string) error {
 	switch {
 	case *n == nil || **n > 0:
@@ -189,7 +188,7 @@ func unlimited(n **int, field string) error {
 	return wire.Bad(field, "%d is too small, at least 1, or -1 for no limit", **n)
 }
 
-// thinking settles the switches of models that can think first.
+// thinking sets the switches of reasoning models.
 func (c *Chat) thinking() error {
 	var o wire.Object
 	if !wire.IsNull(c.TemplateKwargs) {
@@ -217,7 +216,7 @@ func (c *Chat) thinking() error {
 	return nil
 }
 
-// answerGrammar is the grammar that the request asks for, nil for none.
+// answerGrammar returns the grammar that the request asks for, or nil.
 func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 	asked := 0
 	for _, is := range []bool{f != nil && f.Type != "text", l.Grammar != "", !wire.IsNull(l.JSONSchema)} {
@@ -260,12 +259,12 @@ func (l *Local) apply(r *engine.Request) {
 	}
 }
 
-// roles are the roles of messages, and what templates call them.
+// roles maps message roles to the names in templates.
 var roles = map[string]string{
 	"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool",
 }
 
-// Messages checks a list of messages and brings their content into one form.
+// Messages checks a list of messages and converts their content to one form.
 func Messages(list []json.RawMessage, path string) (json.RawMessage, error) {
 	if len(list) == 0 {
 		return nil, wire.Bad(path, "want at least one message")
@@ -320,7 +319,7 @@ func message(raw json.RawMessage, path string) (json.RawMessage, error) {
 	return o.Raw(), nil
 }
 
-// checkCalls checks the tool calls of an assistant's message.
+// checkCalls checks the tool calls of an assistant message.
 func checkCalls(raw json.RawMessage, path string) error {
 	list, err := wire.List(raw, path)
 	if err != nil {
@@ -348,12 +347,12 @@ func checkCalls(raw json.RawMessage, path string) error {
 	return nil
 }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *Chat) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.ChatRequest.Stream, OneCall: c.ParallelToolCalls != nil && !*c.ParallelToolCalls}
 }
 
-// ControlID is the name under which the running answer can be controlled.
+// ControlID returns the id under which the running answer can be controlled.
 func (c *Chat) ControlID() string { return c.id }
 
 // Control is the body of POST /v1/chat/completions/control.
@@ -369,7 +368,7 @@ type Controlled struct {
 	Success bool   `json:"success"`
 }
 
-// Requests translates the request.
+// Requests translates the call.
 func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {

@@ -30,7 +30,7 @@ type CompletionRequest struct {
 	Local
 }
 
-// Completion continues with plain text.
+// Completion is a call to continue plain text.
 type Completion struct {
 	CompletionRequest
 	prompts []prompt
@@ -110,7 +110,7 @@ func readPrompts(raw json.RawMessage, path string) ([]prompt, error) {
 	return out, nil
 }
 
-// maxPrompts bounds the prompts of a completion or an embedding.
+// maxPrompts limits the prompts of a completion or an embedding.
 const maxPrompts = 2048
 
 // ReadTokens reads a list of token ids.
@@ -134,12 +134,12 @@ func ReadTokens(raw json.RawMessage, path string) ([]llm.Token, error) {
 	return out, nil
 }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *Completion) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.CompletionRequest.Stream}
 }
 
-// Requests translates the request: n choices of the first prompt, then of the
+// Requests translates the call: n choices of the first prompt, then those of the
 // next.
 func (c *Completion) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
@@ -171,14 +171,14 @@ func (c *Completion) Requests(m *wire.Model) ([]engine.Request, error) {
 				return nil, err
 			}
 		case p.text == "" && p.tokens == nil:
-			r.Pieces = []engine.Piece{} // an empty text is a prompt too
+			r.Pieces = []engine.Piece{} // an empty text is a valid prompt
 		}
 		all = append(all, wire.Choices(r, c.n)...)
 	}
 	return all, nil
 }
 
-// TextCompletion is an answer, whole or a piece of a stream.
+// TextCompletion is a whole answer or a chunk of a stream.
 type TextCompletion struct {
 	ID          string          `json:"id"`
 	Object      string          `json:"object"`
@@ -202,17 +202,17 @@ type TextLogprobs struct {
 	Tokens   []string             `json:"tokens"`
 	Logprobs []float64            `json:"token_logprobs"`
 	Top      []map[string]float64 `json:"top_logprobs"`
-	Offsets  []int                `json:"text_offset"` // character at which a token begins or continues
+	Offsets  []int                `json:"text_offset"` // offset of the character at which a token begins or continues
 	at       place
 }
 
-// place is how far the tokens of a text have come.
+// place is the position in the text of an answer's tokens.
 type place struct {
-	runes int    // whole characters
-	part  []byte // beginning of the next character
+	runes int    // number of complete characters
+	part  []byte // incomplete character at the end
 }
 
-// pass moves on over a token.
+// pass advances past a token.
 func (p *place) pass(token []byte) {
 	p.part = append(p.part, token...)
 	for len(p.part) > 0 && utf8.FullRune(p.part) {
@@ -221,8 +221,9 @@ func (p *place) pass(token []byte) {
 	}
 }
 
-// tokenName is a token's text, or its bytes as OpenAI writes them where they are
-// a part of a character: JSON would show many such tokens as one.
+// tokenName returns a token's text. If the token is a part of a character, it
+// returns the bytes as OpenAI writes them, because many such tokens have the same
+// JSON text.
 func tokenName(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -237,7 +238,7 @@ func tokenName(b []byte) string {
 func (l *TextLogprobs) add(tokens []engine.Token) {
 	for _, t := range tokens {
 		top := map[string]float64{}
-		for _, a := range t.Top { // the likeliest first
+		for _, a := range t.Top { // the most likely alternatives come first
 			name := tokenName(a.Bytes)
 			if _, twice := top[name]; !twice {
 				top[name] = logprob(nil, a.Logprob).Logprob
@@ -264,7 +265,7 @@ func (c *Completion) answer(m *wire.Model) TextCompletion {
 	return TextCompletion{ID: wire.ID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint}
 }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c *Completion) Whole(m *wire.Model) wire.Whole {
 	w := &textWhole{TextCompletion: c.answer(m), n: c.n}
 	for i := range len(c.prompts) * c.n {
@@ -280,7 +281,7 @@ func (c *Completion) Whole(m *wire.Model) wire.Whole {
 	return w
 }
 
-// Add takes an event in.
+// Add processes an event.
 func (w *textWhole) Add(i int, ev *engine.Event) {
 	c := &w.Choices[i]
 	switch ev.Kind {
@@ -295,7 +296,7 @@ func (w *textWhole) Add(i int, ev *engine.Event) {
 	}
 }
 
-// Body is the answer.
+// Body returns the answer.
 func (w *textWhole) Body() any {
 	w.Usage = wire.JSON(w.usage)
 	return &w.TextCompletion
@@ -310,7 +311,7 @@ type textStream struct {
 	usage  Usage
 }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c *Completion) Stream(m *wire.Model) wire.Stream {
 	s := &textStream{c: c, chunk: c.answer(m), places: make([]place, len(c.prompts)*c.n)}
 	if s.asked = c.StreamOptions != nil && c.StreamOptions.IncludeUsage; s.asked {
@@ -319,7 +320,7 @@ func (c *Completion) Stream(m *wire.Model) wire.Stream {
 	return s
 }
 
-// Start sends the prompts, where they are wanted.
+// Start sends the prompts if they were requested.
 func (s *textStream) Start(out wire.Sender) error {
 	if !s.c.Echo {
 		return nil
@@ -354,7 +355,7 @@ func (s *textStream) Add(out wire.Sender, i int, ev *engine.Event) error {
 	return out.Send("", &s.chunk)
 }
 
-// End sends the counts, where they are wanted, and the mark of the end.
+// End sends the usage, if requested, and the end marker.
 func (s *textStream) End(out wire.Sender) error {
 	if s.asked {
 		s.chunk.Choices, s.chunk.Usage = []TextChoice{}, wire.JSON(s.usage)

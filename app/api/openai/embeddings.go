@@ -45,13 +45,13 @@ type Encoder interface {
 	EncodeText(text string, addSpecial, parseSpecial bool) []llm.Token
 }
 
-// Tokens are the inputs as tokens. None is empty or longer than most.
+// Tokens returns the inputs as tokens. No input may be empty or longer than most.
 func (r *EmbeddingRequest) Tokens(t Encoder, vocab, most int) ([][]llm.Token, error) {
 	return r.prompts.Tokens(t, vocab, most, "input")
 }
 
-// Tokens are the inputs as tokens. None is empty or longer than most; field is
-// where they stand in the request.
+// Tokens returns the inputs as tokens. No input may be empty or longer than most.
+// field is the name of the inputs in the request.
 func (in Inputs) Tokens(t Encoder, vocab, most int, field string) ([][]llm.Token, error) {
 	out := make([][]llm.Token, len(in))
 	for i, p := range in {
@@ -82,7 +82,7 @@ type Embeddings struct {
 	Usage  EmbeddingUsage `json:"usage"`
 }
 
-// Embedding is one row: a list of numbers, or their bytes in base64.
+// Embedding is one row, as a list of numbers or as base64 of their bytes.
 type Embedding struct {
 	Object string `json:"object"`
 	Index  int    `json:"index"`
@@ -95,7 +95,7 @@ type EmbeddingUsage struct {
 	Total  int `json:"total_tokens"`
 }
 
-// Answer writes the rows.
+// Answer writes the response.
 func (r *EmbeddingRequest) Answer(model string, rows [][]float32, tokens int) (*Embeddings, error) {
 	out := &Embeddings{Object: "list", Data: []Embedding{}, Model: model, Usage: EmbeddingUsage{tokens, tokens}}
 	for i, row := range rows {

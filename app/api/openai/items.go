@@ -8,14 +8,14 @@ import (
 	"godwit/app/api/wire"
 )
 
-// items collects messages. Reasoning, text and calls of one turn of the
-// assistant are items of their own here and become one message.
+// items collects messages. Reasoning, text and calls of one assistant turn are
+// separate items in the request and become one message.
 type items struct {
 	c     *Responses
 	out   []json.RawMessage
-	turn  wire.Object // turn of the assistant, being collected; nil: none
+	turn  wire.Object // assistant turn that is being collected; nil for none
 	calls []json.RawMessage
-	names map[string]string // names of called functions, by call
+	names map[string]string // names of called functions, by call id
 }
 
 func (in *items) say(role, content string) {
@@ -41,7 +41,7 @@ func (in *items) flush() {
 	in.out, in.turn, in.calls = append(in.out, o.Raw()), nil, nil
 }
 
-// kindOf is the type of an item, which a message need not name.
+// kindOf returns the type of an item. Messages may leave it out.
 func kindOf(o wire.Object, path string) (string, error) {
 	if v := o.Value("type"); v != nil {
 		return wire.Text(v, path+".type")
@@ -49,14 +49,14 @@ func kindOf(o wire.Object, path string) (string, error) {
 	return "message", nil
 }
 
-// resolve replaces a reference by the item that it names.
+// resolve replaces a reference by the referenced item.
 func (c *Responses) resolve(raw json.RawMessage, path string) (json.RawMessage, error) {
 	o, err := wire.ReadObject(raw, path)
 	if err != nil {
 		return nil, err
 	}
 	kind, err := kindOf(o, path)
-	// The id alone is a reference too.
+	// an id alone is a reference too
 	if err != nil || kind != "item_reference" && !(len(o) == 1 && o.Value("id") != nil) {
 		return raw, err
 	}
@@ -168,7 +168,7 @@ func (in *items) reasoning(o wire.Object, path string) error {
 	return nil
 }
 
-// named is the name under which the model knows the tool of a call.
+// named returns the name under which the model knows the tool of a call.
 func named(o wire.Object, path string) (string, error) {
 	name, err := wire.Text(o.Value("name"), path+".name")
 	if err != nil {
@@ -209,7 +209,7 @@ func (in *items) custom(o wire.Object, path string) error {
 	return in.call(o, name, args.Raw(), path)
 }
 
-// call adds a call to the assistant's turn.
+// call adds a call to the assistant turn.
 func (in *items) call(o wire.Object, name string, args json.RawMessage, path string) error {
 	id, err := wire.Text(o.Value("call_id"), path+".call_id")
 	if err != nil {
@@ -231,7 +231,7 @@ func (in *items) call(o wire.Object, name string, args json.RawMessage, path str
 
 func (in *items) output(o wire.Object, path string) error {
 	key := "call_id"
-	if o.Value(key) == nil && o.Value("id") != nil { // a local shell names its call so
+	if o.Value(key) == nil && o.Value("id") != nil { // the id of a local shell call
 		key = "id"
 	}
 	id, err := wire.Text(o.Value(key), path+"."+key)
@@ -254,8 +254,9 @@ func (in *items) output(o wire.Object, path string) error {
 	return nil
 }
 
-// outputText is the text of a tool's output. What an agent's tool returned cannot
-// be taken back by the user, so images and files are named instead of refused.
+// outputText returns the text of a tool's output. The user cannot change what an
+// agent's tool returned, so images and files are replaced by their name instead of
+// being rejected.
 func (in *items) outputText(raw json.RawMessage, path string) (string, error) {
 	if wire.Kind(raw) != "a list" {
 		return wire.ReadContent(raw, path)
@@ -267,10 +268,10 @@ func (in *items) outputText(raw json.RawMessage, path string) (string, error) {
 	for i, part := range list {
 		o, err := wire.ReadObject(part, fmt.Sprintf("%s[%d]", path, i))
 		if err != nil {
-			continue // a plain text, or an error that ReadContent returns
+			continue // plain text, or an error that ReadContent returns
 		}
 		var kind string
-		_ = json.Unmarshal(o.Value("type"), &kind) // ReadContent refuses other forms
+		_ = json.Unmarshal(o.Value("type"), &kind) // ReadContent rejects other forms
 		if kind == "input_image" || kind == "input_file" {
 			in.c.notices.Add("parts of type %.64q in outputs of tools left out: this model reads text", kind)
 			text := wire.Object{}

@@ -9,16 +9,17 @@ import (
 	"godwit/app/pool"
 )
 
-// library answers the endpoints about models and vectors.
+// library answers the endpoints for models and embeddings.
 type library struct {
 	wire.Service
 	shelf   wire.Shelf
 	other   Listed
-	started time.Time // stands for the age of a model that has none
+	started time.Time // age of a model that has none
 }
 
-// Listed answers the two endpoints about models in another form for a client that
-// reads no other; done: it has. list is all models, or the one that the path names.
+// Listed answers the two model endpoints in another form for clients that read only
+// that form. It reports whether it did. list is all models, or the model in the
+// path.
 type Listed func(w http.ResponseWriter, r *http.Request, list []pool.Model, all bool, started time.Time) (done bool, err error)
 
 // libraryRoutes are the endpoints about models and vectors.

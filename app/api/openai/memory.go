@@ -18,35 +18,35 @@ const (
 	maxBackground   = 16
 )
 
-// Memory keeps recent responses, so that a client can continue one, or name its
-// items. It is bounded; the response that was unused longest is dropped first.
-// The zero value is empty.
+// Memory keeps recent responses, so that a client can continue them or refer to
+// their items. Its size is limited, and the least recently used response is dropped
+// first. The zero value is empty.
 type Memory struct {
 	mu      sync.Mutex
 	byID    map[string]*list.Element // values are *kept
 	items   map[string]held
-	order   list.List // the last used one first
+	order   list.List // most recently used first
 	bytes   int
 	running int
 }
 
-// held is an item of one or more kept responses.
+// held is an item in one or more kept responses.
 type held struct {
 	raw   json.RawMessage
 	users int
 }
 
-// kept is a response with what it answers.
+// kept is a response together with its input.
 type kept struct {
 	id      string
 	input   []json.RawMessage // the whole conversation before the answer
 	output  []json.RawMessage
 	body    json.RawMessage
-	cancel  context.CancelFunc // cancels a background response that is being generated; else nil
-	started bool               // in the background
+	cancel  context.CancelFunc // cancels the background response that is being generated; nil otherwise
+	started bool               // started in the background
 }
 
-// all is the conversation with the answer.
+// all returns the conversation including the answer.
 func (k *kept) all() []json.RawMessage { return slices.Concat(k.input, k.output) }
 
 func (k *kept) size() int {
@@ -57,7 +57,7 @@ func (k *kept) size() int {
 	return n
 }
 
-// Bytes is the size of what is kept.
+// Bytes returns the size of the kept responses.
 func (m *Memory) Bytes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +74,7 @@ func itemID(raw json.RawMessage) string {
 	return it.ID
 }
 
-// put keeps a response in place of one of the same id.
+// put keeps a response, replacing one with the same id.
 func (m *Memory) put(k *kept) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +114,7 @@ func (m *Memory) drop(e *list.Element) {
 	}
 }
 
-// missing is the error about a response or item that is not kept.
+// missing returns the error about a response or item that is not kept.
 func missing(param, what, id string) *wire.Error {
 	e := wire.Fault(http.StatusNotFound, wire.NotFound, "no %s %.128q is kept; recent ones are, until the server ends", what, id)
 	e.Param, e.Code = param, "not_found"
@@ -142,7 +142,7 @@ func (m *Memory) item(id, path string) (json.RawMessage, error) {
 	return h.raw, nil
 }
 
-// Body is a kept response.
+// Body returns a kept response.
 func (m *Memory) Body(id string) (json.RawMessage, error) {
 	k, err := m.find(id, "")
 	if err != nil {
@@ -180,8 +180,8 @@ type ItemList struct {
 	More   bool              `json:"has_more"`
 }
 
-// Input lists what a response answers: at most limit items behind the one called
-// after, the last first unless ascending.
+// Input lists the input of a response: at most limit items after the item with id
+// after, in reverse order unless ascending is set.
 func (m *Memory) Input(id, after string, limit int, ascending bool) (*ItemList, error) {
 	k, err := m.find(id, "")
 	if err != nil {
@@ -211,8 +211,8 @@ func (m *Memory) Input(id, after string, limit int, ascending bool) (*ItemList, 
 	return out, nil
 }
 
-// Begin keeps a background response as queued and returns its body. cancel ends
-// it; done has to be called when it has ended.
+// Begin keeps a background response as queued and returns its body. cancel cancels
+// it. done must be called when it has ended.
 func (m *Memory) Begin(c *Responses, cancel context.CancelFunc) (body json.RawMessage, done func(), err error) {
 	m.mu.Lock()
 	full := m.running == maxBackground
@@ -234,17 +234,18 @@ func (m *Memory) Begin(c *Responses, cancel context.CancelFunc) (body json.RawMe
 	}, nil
 }
 
-// Fail ends a background response with an error, or as cancelled without one.
+// Fail ends a background response. It has failed if err is set, and was cancelled
+// otherwise.
 func (m *Memory) Fail(c *Responses, e *wire.Error) {
 	if _, err := m.find(c.id, ""); err != nil {
-		return // deleted meanwhile
+		return // deleted in the meantime
 	}
 	b := c.builder(&wire.Model{Name: c.Model})
 	b.fail(e)
 	m.put(&kept{id: c.id, input: c.all, body: wire.JSON(&b.r), started: true})
 }
 
-// Cancel ends a background response and returns it.
+// Cancel cancels a background response and returns it.
 func (m *Memory) Cancel(id string) (json.RawMessage, error) {
 	k, err := m.find(id, "")
 	if err != nil {
@@ -253,7 +254,7 @@ func (m *Memory) Cancel(id string) (json.RawMessage, error) {
 	if !k.started {
 		return nil, wire.Bad("", "response %.128q does not run in the background", id)
 	}
-	if k.cancel == nil { // has ended
+	if k.cancel == nil { // already ended
 		return k.body, nil
 	}
 	k.cancel()

@@ -4,10 +4,10 @@ package openai
 type ModelList struct {
 	Object string      `json:"object"`
 	Data   []ModelInfo `json:"data"`
-	Models []ModelName `json:"models"` // the same, as llama-server lists them beside OpenAI's form
+	Models []ModelName `json:"models"` // the same models in llama-server's form
 }
 
-// ModelName is a model as llama-server lists it.
+// ModelName is a model in llama-server's form.
 type ModelName struct {
 	Name         string   `json:"name"`
 	Model        string   `json:"model"`
@@ -16,7 +16,7 @@ type ModelName struct {
 	Context      int      `json:"context_length"`
 }
 
-// ModelInfo is one model. What is below OwnedBy is ours.
+// ModelInfo is one model. The fields after OwnedBy are Godwit's.
 type ModelInfo struct {
 	ID      string    `json:"id"`
 	Object  string    `json:"object"`
@@ -24,13 +24,14 @@ type ModelInfo struct {
 	OwnedBy string    `json:"owned_by"`
 	State   string    `json:"state"` // unloaded, loading, loaded, failed
 	Meta    ModelMeta `json:"meta"`
-	// The context that a request has: of the loaded model, else that of its training.
+	// The context for a request: that of the loaded model, else the trained
+	// context.
 	Context      int      `json:"context_length"`
 	Window       int      `json:"context_window"`
 	Capabilities []string `json:"capabilities"`
 }
 
-// ModelMeta is what the file says.
+// ModelMeta holds details from the model file.
 type ModelMeta struct {
 	Arch       string `json:"arch"`
 	Quant      string `json:"quantization"`

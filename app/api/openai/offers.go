@@ -8,21 +8,21 @@ import (
 	"godwit/app/api/wire"
 )
 
-// origin is the source of a function that the model is offered.
+// origin is the source of a function that is offered to the model.
 type origin struct {
-	kind      string // type of the item that a call becomes
+	kind      string // type of the output item for a call
 	name      string
 	namespace string
 }
 
 // offers are the tools of a responses request as functions.
 type offers struct {
-	list    []json.RawMessage // in the form of chat completions
-	from    map[string]origin // keyed by the name that the model sees
+	list    []json.RawMessage // functions in the form of chat completions
+	from    map[string]origin // origins by the name that the model sees
 	skipped string            // type of the first tool that was left out
 }
 
-// localShell is the function in place of a tool of type local_shell.
+// localShell is the function that replaces a tool of type local_shell.
 const localShell = `{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"},"description":"The command and its arguments"},"working_directory":{"type":"string"},"timeout_ms":{"type":"integer"},"env":{"type":"object"}},"required":["command"]}`
 
 // qualified is the name that the model sees for a function of a namespace.
@@ -33,8 +33,8 @@ func qualified(namespace, name string) string {
 	return strings.TrimSuffix(namespace, "__") + "__" + name
 }
 
-// offers reads the tools. What this server cannot offer is left out with a
-// notice; a request that has no other tools is refused.
+// offers reads the tools. Tools that this server cannot offer are left out with a
+// notice. A request that has only such tools is rejected.
 func (c *Responses) offers() (*offers, error) {
 	o := &offers{from: map[string]origin{}}
 	for i, raw := range c.Tools {
@@ -95,7 +95,7 @@ func (c *Responses) tool(o *offers, raw json.RawMessage, namespace, path string)
 	return nil
 }
 
-// add offers a function under a name that is its own.
+// add offers a function under a unique name.
 func (o *offers) add(c *Responses, f wire.Object, from origin) {
 	name := qualified(from.namespace, from.name)
 	if _, taken := o.from[name]; taken {
@@ -127,9 +127,9 @@ func (c *Responses) function(o *offers, t wire.Object, namespace, path string) e
 	return nil
 }
 
-// custom offers a tool whose input is text as a function of one string. A
-// grammar is given to the model as text; one that is a regular expression also holds
-// where the call is forced.
+// custom offers a tool with text input as a function with one string parameter. The
+// model sees the tool's grammar as text. A grammar that is a regular expression is
+// also enforced if the call is forced.
 func (c *Responses) custom(o *offers, t wire.Object, namespace, path string) error {
 	name, err := wire.Text(t.Value("name"), path+".name")
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *Responses) custom(o *offers, t wire.Object, namespace, path string) err
 	return nil
 }
 
-// customFormat says in words what the input of a custom tool has to look like.
+// customFormat describes the required form of a custom tool's input.
 func customFormat(raw json.RawMessage, path string) (words, pattern string, err error) {
 	f, err := wire.ReadObject(raw, path)
 	if err != nil {
@@ -208,7 +208,7 @@ func customFormat(raw json.RawMessage, path string) (words, pattern string, err 
 	return "\nThe input follows this Lark grammar:\n" + text, "", nil
 }
 
-// plainChoice brings tool_choice into the form of functions, under the names that
+// plainChoice converts tool_choice to the form for functions, with the names that
 // the model sees.
 func (c *Responses) plainChoice() (json.RawMessage, error) {
 	if wire.Kind(c.ToolChoice) != "an object" {
@@ -239,17 +239,17 @@ func (c *Responses) plainChoice() (json.RawMessage, error) {
 			left = append(left, p)
 		}
 	}
-	if len(left) > 0 { // tools that were skipped cannot be called
+	if len(left) > 0 { // skipped tools cannot be called
 		o.Set("tools", wire.RawList(left))
 	}
 	return o.Raw(), nil
 }
 
-// plainTool is the choice of one tool as that of a function.
+// plainTool converts the choice of one tool to the choice of a function.
 func plainTool(o wire.Object) json.RawMessage {
 	var kind, name, namespace string
 	for key, dst := range map[string]*string{"type": &kind, "name": &name, "namespace": &namespace} {
-		_ = json.Unmarshal(o.Value(key), dst) // other forms are left to the reader of choices
+		_ = json.Unmarshal(o.Value(key), dst) // other forms are checked when the choice is read
 	}
 	switch kind {
 	case "local_shell":

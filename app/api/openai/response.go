@@ -36,13 +36,13 @@ type Response struct {
 	Metadata     json.RawMessage   `json:"metadata"`
 }
 
-// ResponseError says why a response failed.
+// ResponseError is the reason why a response failed.
 type ResponseError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Incomplete says why a response is not complete.
+// Incomplete is the reason why a response is incomplete.
 type Incomplete struct {
 	Reason string `json:"reason"`
 }
@@ -56,8 +56,8 @@ type ResponseUsage struct {
 	Total         int           `json:"total_tokens"`
 }
 
-// InputDetails says how much of the input was not read again, and how much of
-// that was kept in memory and on disk. Writing to the cache is not counted.
+// InputDetails counts the input tokens that were in the cache, and how many of
+// those were stored in memory and on disk. Writing to the cache is not counted.
 type InputDetails struct {
 	Cached int `json:"cached_tokens"`
 	Memory int `json:"cached_memory_tokens"`
@@ -66,15 +66,15 @@ type InputDetails struct {
 	Written int `json:"cache_write_tokens"`
 }
 
-// OutputDetails say how many of an answer's tokens were thinking, and how many
-// proposed tokens became part of the answer or did not.
+// OutputDetails counts an answer's reasoning tokens, and the proposed tokens that
+// were accepted and rejected.
 type OutputDetails struct {
 	Reasoning int `json:"reasoning_tokens"`
 	Accepted  int `json:"accepted_prediction_tokens"`
 	Rejected  int `json:"rejected_prediction_tokens"`
 }
 
-// outputDetails are the details of an answer.
+// outputDetails returns the details of an answer.
 func outputDetails(r *engine.Result) OutputDetails {
 	return OutputDetails{r.Reasoning, r.Accepted, r.Drafted - r.Accepted}
 }
@@ -120,15 +120,15 @@ func textPart(text string, logprobs []TokenLogprob) ContentPart {
 	return ContentPart{"output_text", text, &[]struct{}{}, &logprobs}
 }
 
-// builder puts a response together and, where out is set, tells each step.
+// builder builds a response. If out is set, it sends an event for each step.
 type builder struct {
 	c        *Responses
 	r        Response
 	out      wire.Sender
-	err      error // first error of sending
+	err      error // first error while sending
 	number   int
 	open     *Item
-	call     int // index of the call that the open item is
+	call     int // index of the call of the open item
 	text     string
 	logprobs []TokenLogprob
 }
@@ -136,7 +136,7 @@ type builder struct {
 // keeps reports whether the response is kept.
 func (c *Responses) keeps() bool { return c.Store == nil || *c.Store }
 
-// keep puts the response into the memory, unless it was cancelled meanwhile.
+// keep stores the response in the memory, unless it was cancelled in the meantime.
 func (b *builder) keep() {
 	c := b.c
 	if !c.keeps() || c.Empty {
@@ -157,7 +157,7 @@ func (b *builder) keep() {
 func (c *Responses) builder(m *wire.Model) *builder {
 	p := m.Defaults.Sampling
 	if m.Engine != nil {
-		_ = c.Sampling.Apply(&p, m.Words) // applied before: only its values are reported
+		_ = c.Sampling.Apply(&p, m.Words) // already checked; only the values are needed here
 	}
 	b := &builder{c: c, r: Response{
 		ID: c.id, Object: "response", Created: time.Now().Unix(), Status: "in_progress", Model: m.Name,
@@ -186,8 +186,8 @@ func (c *Responses) builder(m *wire.Model) *builder {
 	return b
 }
 
-// ResponseEvent is an event of a streamed response; each type has its own of
-// the fields.
+// ResponseEvent is an event in a streamed response. Each type sets some of the
+// fields.
 type ResponseEvent struct {
 	Type      string          `json:"type"`
 	Number    int             `json:"sequence_number"`
@@ -239,7 +239,7 @@ func (b *builder) begin(it *Item) {
 	b.tell(ResponseEvent{Type: "response.content_part.added", Content: first(), Part: &part})
 }
 
-// part is the content part of the open item.
+// part returns the content part of the open item.
 func (b *builder) part() ContentPart {
 	if b.open.Type == "reasoning" {
 		return ContentPart{Type: "reasoning_text", Text: b.text}
@@ -247,7 +247,8 @@ func (b *builder) part() ContentPart {
 	return textPart(b.text, b.logprobs)
 }
 
-// finish closes the open item, which is whole or not: completed or incomplete.
+// finish closes the open item. complete says whether its status is completed or
+// incomplete.
 func (b *builder) finish(status string) {
 	it := b.open
 	if it == nil {
@@ -283,7 +284,7 @@ func (b *builder) finish(status string) {
 	b.open = nil
 }
 
-// add takes an event in.
+// add processes an event.
 func (b *builder) add(ev *engine.Event) {
 	switch ev.Kind {
 	case engine.Text:
@@ -316,7 +317,7 @@ func (b *builder) add(ev *engine.Event) {
 	}
 }
 
-// newCall is the item of a call, of the type and name that its tool has.
+// newCall returns the item of a call, with the type and name of its tool.
 func (b *builder) newCall(d *engine.CallDelta) *Item {
 	from, ok := b.c.tools.from[d.Name]
 	if !ok {
@@ -334,8 +335,8 @@ func (b *builder) newCall(d *engine.CallDelta) *Item {
 	return it
 }
 
-// customInput is the text in the arguments of a custom tool's function, or the
-// arguments as they are if the model wrote something else.
+// customInput returns the text in the arguments of a custom tool's function. If the
+// model wrote something else, it returns the arguments unchanged.
 func customInput(arguments string) string {
 	var a struct {
 		Input *string `json:"input"`
@@ -349,7 +350,7 @@ func customInput(arguments string) string {
 // shellAction reads the arguments of the function local_shell.
 func shellAction(arguments string) *ShellAction {
 	a := &ShellAction{}
-	_ = json.Unmarshal([]byte(arguments), a) // a command that is not one is empty
+	_ = json.Unmarshal([]byte(arguments), a) // an invalid command becomes an empty one
 	a.Type = "exec"
 	if a.Command == nil {
 		a.Command = []string{}
@@ -362,7 +363,7 @@ func shellAction(arguments string) *ShellAction {
 
 // end completes the response.
 func (b *builder) end(r *engine.Result) {
-	if !b.c.Empty && len(b.r.Output) == 0 { // an answer of no text is a message too
+	if !b.c.Empty && len(b.r.Output) == 0 { // an answer without text is a message too
 		b.begin(&Item{ID: wire.ID("msg_"), Type: "message", Role: "assistant", Content: &[]ContentPart{}})
 	}
 	b.r.Status = "completed"
@@ -377,7 +378,7 @@ func (b *builder) end(r *engine.Result) {
 	b.keep()
 }
 
-// fail ends the response with an error, or as cancelled without one.
+// fail ends the response. It has failed if err is set, and was cancelled otherwise.
 func (b *builder) fail(e *wire.Error) {
 	b.r.Status = "cancelled"
 	if e == nil {
@@ -393,19 +394,19 @@ func (b *builder) fail(e *wire.Error) {
 // responseWhole collects a response.
 type responseWhole struct{ *builder }
 
-// Whole starts an answer that is sent at once.
+// Whole starts an answer that is sent whole.
 func (c *Responses) Whole(m *wire.Model) wire.Whole { return responseWhole{c.builder(m)} }
 
-// Add takes an event in.
+// Add processes an event.
 func (w responseWhole) Add(_ int, ev *engine.Event) { w.add(ev) }
 
-// Body is the answer.
+// Body returns the answer.
 func (w responseWhole) Body() any { return &w.r }
 
 // responseStream streams a response.
 type responseStream struct{ *builder }
 
-// Stream starts an answer that is sent piece by piece.
+// Stream starts an answer that is sent in pieces.
 func (c *Responses) Stream(m *wire.Model) wire.Stream { return responseStream{c.builder(m)} }
 
 // Start sends the response as it begins.

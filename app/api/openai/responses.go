@@ -35,7 +35,7 @@ type ResponsesRequest struct {
 	unusedFields
 }
 
-// unusedFields are fields that OpenAI's servers read and that have no effect here.
+// unusedFields are fields that OpenAI's servers use but that have no effect here.
 type unusedFields struct {
 	ClientData    json.RawMessage `json:"client_metadata" doc:"Without effect."`
 	MaxCalls      json.RawMessage `json:"max_tool_calls" doc:"Without effect: it counts tools that the server runs."`
@@ -53,7 +53,7 @@ type ResponseText struct {
 	Format *TextFormat `json:"format"`
 }
 
-// TextFormat asks for JSON.
+// TextFormat requests JSON.
 type TextFormat struct {
 	Type   string          `json:"type" need:"" enum:"text,json_object,json_schema"`
 	Name   string          `json:"name,omitempty" most:"256"`
@@ -61,28 +61,28 @@ type TextFormat struct {
 	Strict *bool           `json:"strict,omitempty"`
 }
 
-// ReasoningOptions say how much the model thinks first.
+// ReasoningOptions set how much the model thinks.
 type ReasoningOptions struct {
 	Effort  string `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max"`
 	Summary string `json:"summary,omitempty"`
 }
 
-// Responses is a request of the responses API.
+// Responses is a call of the responses API.
 type Responses struct {
 	ResponsesRequest
-	Empty   bool // no input at all, as clients send to see whether a server is there
+	Empty   bool // the input is empty, as in requests that only test whether a server runs
 	id      string
 	memory  *Memory
 	chat    Chat
-	all     []json.RawMessage // items of the conversation, earlier ones too
+	all     []json.RawMessage // items of the conversation, including earlier ones
 	tools   *offers
-	choices json.RawMessage // tool_choice as it is echoed
+	choices json.RawMessage // tool_choice in the form that the response repeats
 	notices wire.Notices
 	unused  []string
 }
 
-// ParseResponses reads and checks a body. Earlier responses come from m, which
-// keeps the answer too.
+// ParseResponses reads and checks a body. Earlier responses come from m, which also
+// keeps the new one.
 func ParseResponses(body []byte, m *Memory) (*Responses, error) {
 	c := &Responses{memory: m, id: wire.ID("resp_")}
 	if err := wire.Decode(body, &c.ResponsesRequest); err != nil {
@@ -146,8 +146,8 @@ func (f *TextFormat) grammar() (*engine.Grammar, error) {
 	return wire.SchemaGrammar(f.Schema, f.Strict, "text.format.schema")
 }
 
-// read brings the input into the form of chat completions. The conversation
-// before it comes from the memory.
+// read converts the input to the form of chat completions. The earlier conversation
+// comes from the memory.
 func (c *Responses) read() error {
 	if c.Previous != "" {
 		k, err := c.memory.find(c.Previous, "previous_response_id")
@@ -199,7 +199,7 @@ func (c *Responses) read() error {
 	return err
 }
 
-// rest notes the fields that have no effect.
+// rest records the fields that have no effect.
 func (c *Responses) rest() {
 	for _, f := range []struct {
 		name string
@@ -221,7 +221,7 @@ func (c *Responses) rest() {
 	}
 }
 
-// Conversation is the prompt with the defaults of a model.
+// Conversation returns the prompt with a model's defaults.
 func (c *Responses) Conversation(m *wire.Model) (*engine.Chat, error) {
 	list, err := c.chat.Requests(m)
 	if err != nil {
@@ -230,18 +230,18 @@ func (c *Responses) Conversation(m *wire.Model) (*engine.Chat, error) {
 	return list[0].Chat, nil
 }
 
-// Notes are what the client should know, and the fields that have no effect.
+// Notes returns notices for the client, and the fields that have no effect.
 func (c *Responses) Notes() (notices wire.Notices, unused []string) { return c.notices, c.unused }
 
-// ControlID is the name under which the running answer can be controlled.
+// ControlID returns the id under which the running answer can be controlled.
 func (c *Responses) ControlID() string { return c.id }
 
-// Head says what the request is for.
+// Head returns what must be known before a model is loaded.
 func (c *Responses) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.ResponsesRequest.Stream, OneCall: c.Parallel != nil && !*c.Parallel, Notices: c.notices, Unused: c.unused}
 }
 
-// Requests translates the request.
+// Requests translates the call.
 func (c *Responses) Requests(m *wire.Model) ([]engine.Request, error) {
 	c.chat.Sampling, c.chat.Stop, c.chat.Budget = c.Sampling, c.Stop, c.Budget
 	list, err := c.chat.Requests(m)

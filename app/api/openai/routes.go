@@ -37,7 +37,7 @@ var Refusals = map[string]string{
 	"/v1/images/variations":    "images are not generated, the models here write text",
 }
 
-// refusalRoutes answer endpoints that cannot be offered with the reason.
+// refusalRoutes answer unsupported endpoints with the reason.
 func refusalRoutes() []wire.Route {
 	var list []wire.Route
 	for _, path := range slices.Sorted(maps.Keys(Refusals)) {

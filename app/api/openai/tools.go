@@ -9,7 +9,7 @@ import (
 	"godwit/app/api/wire"
 )
 
-// functionName is what a function may be called.
+// functionName matches valid names of functions.
 var functionName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`)
 
 // CheckTools checks tools in OpenAI's form.
@@ -56,8 +56,8 @@ func checkTools(tools []json.RawMessage) ([]string, error) {
 	return names, nil
 }
 
-// CheckFunction checks the name of a function and the schema of its arguments,
-// which may be missing.
+// CheckFunction checks the name of a function and the optional schema of its
+// arguments.
 func CheckFunction(name string, schema json.RawMessage, path, key string) error {
 	if !functionName.MatchString(name) {
 		return wire.Bad(path+".name", "%.64q: want up to 128 letters, digits, dots, dashes and underscores", name)
@@ -68,8 +68,8 @@ func CheckFunction(name string, schema json.RawMessage, path, key string) error 
 	return nil
 }
 
-// offer checks the tools and settles which of them the model sees, and
-// whether it has to call one.
+// offer checks the tools and decides which of them the model sees, and whether it
+// must call one.
 func (c *Chat) offer(tools []json.RawMessage, choice json.RawMessage) error {
 	names, err := checkTools(tools)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c *Chat) offer(tools []json.RawMessage, choice json.RawMessage) error {
 
 const choiceField = "tool_choice"
 
-// toolChoice reads tool_choice: auto, none, required or a function's name, and
-// the names of the tools that may be called.
+// toolChoice reads tool_choice. It returns auto, none, required or a function's
+// name, and the names of the tools that may be called.
 func toolChoice(raw json.RawMessage, names []string) (choice string, allowed []string, err error) {
 	switch wire.Kind(raw) {
 	case "null", "nothing":
@@ -141,8 +141,8 @@ func choiceMode(raw json.RawMessage, path string, names []string) (string, error
 	return "", wire.Bad(path, "%.64q is not one of none, auto, required", s)
 }
 
-// choiceName reads the name of a function that there is, as chat completions
-// and as the responses API have it.
+// choiceName reads the name of an offered function, in the form of chat completions
+// or of the responses API.
 func choiceName(o wire.Object, path string, names []string) (string, error) {
 	raw, at := o.Value("name"), path+".name"
 	if f := o.Value("function"); f != nil || raw == nil {
@@ -163,11 +163,11 @@ func choiceName(o wire.Object, path string, names []string) (string, error) {
 	return s, nil
 }
 
-// allowedTools reads a choice among some of the tools. The others are not told
-// to the model, so that it cannot call them.
+// allowedTools reads a choice of some of the tools. The model does not see the
+// others, so it cannot call them.
 func allowedTools(o wire.Object, names []string) (choice string, allowed []string, err error) {
 	path := choiceField
-	if v := o.Value("allowed_tools"); v != nil { // as chat completions have it
+	if v := o.Value("allowed_tools"); v != nil { // the form of chat completions
 		path += ".allowed_tools"
 		if o, err = wire.ReadObject(v, path); err != nil {
 			return "", nil, err

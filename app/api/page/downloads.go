@@ -13,7 +13,7 @@ import (
 	"godwit/app/hub"
 )
 
-// download is one as the page shows it.
+// download is a download in the page's form.
 type download struct {
 	Ref   string  `json:"ref"`
 	File  string  `json:"file"`
@@ -35,16 +35,16 @@ const (
 type downloads struct {
 	mu   sync.Mutex
 	all  []*transfer
-	last time.Time // last notification of the windows
+	last time.Time // time of the last notification of the windows
 }
 
 type transfer struct {
 	download
-	cancel context.CancelFunc // nil while nothing runs
+	cancel context.CancelFunc // nil while the download is not running
 	ended  chan struct{}
 }
 
-// init finds the downloads that an earlier run left.
+// init finds the downloads that an earlier run has left.
 func (d *downloads) init(l *hub.Library) error {
 	left, err := l.Downloads()
 	for _, x := range left {
@@ -101,7 +101,8 @@ func (p *Page) searchHub(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"repos": out, "memory": machine.Memory, "free": machine.Free}, nil
 }
 
-// find asks the hub for a repository by its name, or for those that match words.
+// find requests a repository from the hub by its name, or searches for
+// repositories.
 func (p *Page) find(ctx context.Context, query string) ([]hub.Repo, error) {
 	if ref, err := hub.ParseRef(query); err == nil {
 		repo, err := p.o.Library.Repo(ctx, ref.ID())
@@ -115,10 +116,10 @@ func (p *Page) find(ctx context.Context, query string) ([]hub.Repo, error) {
 	return p.o.Library.Search(ctx, query, 20)
 }
 
-// found is a repository with a word on each file.
+// found is a repository with a rating of each file.
 type found struct {
 	hub.Repo
-	URL    string `json:"url"` // its page on the hub
+	URL    string `json:"url"` // web page on the hub
 	Models []file `json:"models" ts:"HubFile[] | null"`
 }
 
@@ -127,8 +128,8 @@ type file struct {
 	Fit string `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"` // fits, tight, large, unknown
 }
 
-// fit says whether a file can be run here: the weights, and as much again up to
-// 1 GiB for a cache and what the computation needs.
+// fit rates whether a file can run on this machine. It needs its size plus as much
+// again, up to 1 GiB, for the cache and the computation.
 func fit(size int64, m machine) string {
 	need := size + min(size, 1<<30)
 	switch {
@@ -158,7 +159,7 @@ func (p *Page) startDownload(w http.ResponseWriter, r *http.Request) (any, error
 	return nil, p.pull(q.Ref)
 }
 
-// pull begins or continues a download.
+// pull starts or continues a download.
 func (p *Page) pull(ref string) error {
 	p.downloads.mu.Lock()
 	defer p.downloads.mu.Unlock()
@@ -198,7 +199,7 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 		}
 	})
 	stopped := ctx.Err() != nil
-	if err == nil { // the model is there before its download goes
+	if err == nil { // the model must be listed before its download disappears
 		p.log.Info("downloaded", "model", m.Name, "bytes", m.Size)
 		if err := p.refreshed(); err != nil {
 			p.say("error", err.Error())
@@ -222,7 +223,7 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 	}
 }
 
-// halt reads which download a request means, and stops it.
+// halt stops the download in the request and returns it.
 func (p *Page) halt(w http.ResponseWriter, r *http.Request) (string, error) {
 	var q struct {
 		Ref string `json:"ref"`

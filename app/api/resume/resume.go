@@ -21,9 +21,9 @@ const Header = "X-Conversation-Id"
 
 // Limits of resumable streams.
 const (
-	replayBytes = 4 << 20          // limit of one stream; the oldest bytes are dropped first
-	replayMost  = 16               // streams, ended ones among them
-	replayAlone = 10 * time.Minute // time that a stream continues with no client
+	replayBytes = 4 << 20          // size limit of one stream; its oldest bytes are dropped first
+	replayMost  = 16               // number of streams, including ended ones
+	replayAlone = 10 * time.Minute // how long a stream without clients continues
 	maxConvID   = 256
 )
 
@@ -39,7 +39,7 @@ func New(host wire.Host) *Streams { return &Streams{host: host} }
 
 // replay is a streamed answer that clients follow. Its writer never waits for them.
 type replay struct {
-	id, key string // ID of the conversation, and of the client's API key
+	id, key string // ids of the conversation and of the client's API key
 	begun   time.Time
 	cancel  context.CancelFunc
 
@@ -49,7 +49,7 @@ type replay struct {
 	buf     []byte
 	dropped int // bytes before buf
 	ended   bool
-	err     error         // why nothing was sent
+	err     error         // reason why nothing was sent
 	change  chan struct{} // closed at the next change
 	readers int
 	alone   *time.Timer
@@ -59,17 +59,17 @@ func newReplay(id, key string, cancel context.CancelFunc) *replay {
 	return &replay{id: id, key: key, begun: time.Now(), cancel: cancel, header: http.Header{}, change: make(chan struct{})}
 }
 
-// tell wakes the readers; the lock is held.
+// tell wakes the readers. The caller holds the lock.
 func (p *replay) tell() {
 	close(p.change)
 	p.change = make(chan struct{})
 }
 
-// Header, WriteHeader, Write, Flush and SetWriteDeadline make it what a stream
-// writes to.
+// Header, WriteHeader, Write, Flush and SetWriteDeadline make replay a writer for
+// streams.
 func (p *replay) Header() http.Header { return p.header }
 
-// WriteHeader ends the header.
+// WriteHeader completes the header.
 func (p *replay) WriteHeader(int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,13 +89,13 @@ func (p *replay) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush has nothing to do: readers flush.
+// Flush does nothing, because readers flush.
 func (p *replay) Flush() {}
 
-// SetWriteDeadline has nothing to do: writing does not wait.
+// SetWriteDeadline does nothing, because writing does not block.
 func (p *replay) SetWriteDeadline(time.Time) error { return nil }
 
-// end says that nothing comes any more, or with an error that nothing came.
+// end marks the stream as complete, or with an error as failed before it began.
 func (p *replay) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +103,8 @@ func (p *replay) end(err error) {
 	p.tell()
 }
 
-// read returns what there is from an offset on, and what to wait for if that is
-// nothing. At the end it returns neither.
+// read returns the bytes from an offset on. If there are none yet, it returns a
+// channel to wait for. At the end it returns neither.
 func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +124,8 @@ func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	return nil, p.change, nil
 }
 
-// attach counts a reader until done is called. A stream without readers ends
-// after a time.
+// attach counts a reader until done is called. A stream without readers ends after
+// a while.
 func (p *replay) attach() (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +142,8 @@ func (p *replay) attach() (done func()) {
 	}
 }
 
-// put adds a stream in place of one of the same conversation, which ends. The
-// oldest ended one makes room.
+// put adds a stream and ends an older one of the same conversation. If there are
+// too many, it drops the oldest ended stream.
 func (l *Streams) put(p *replay) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *Streams) put(p *replay) error {
 	return nil
 }
 
-// drop ends a stream and forgets it; the lock is held.
+// drop ends a stream and forgets it. The caller holds the lock.
 func (l *Streams) drop(id, key string) bool {
 	i := slices.IndexFunc(l.list, func(p *replay) bool { return p.id == id && p.key == key })
 	if i < 0 {
@@ -189,7 +189,7 @@ func (l *Streams) Answer(w http.ResponseWriter, r *http.Request, id string, call
 	return follow(w, r, p, 0)
 }
 
-// follow sends a stream from an offset on, until it ends or the client goes.
+// follow sends a stream from an offset on, until it ends or the client disconnects.
 func follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 	defer p.attach()()
 	out := wire.NewOut(w, false)
@@ -197,7 +197,7 @@ func follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 		b, wait, err := p.read(from)
 		switch {
 		case err != nil && out.Begun:
-			return nil // the client was slower than the bytes were kept
+			return nil // the client was too slow, so its next bytes were dropped
 		case err != nil:
 			return err
 		case wait != nil:
@@ -229,7 +229,7 @@ func follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 	}
 }
 
-// conversation is the name of a stream in a request.
+// conversation returns the name of the stream in a request.
 func conversation(r *http.Request) string {
 	if id := r.PathValue("id"); id != "" {
 		return id

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a stream keeps is bounded; the newest bytes stay.
+// The stored part of a stream is limited, and the newest bytes are kept.
 func TestReplayBounds(t *testing.T) {
 	p := newReplay("", "", func() {})
 	p.WriteHeader(http.StatusOK)

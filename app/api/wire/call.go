@@ -14,41 +14,43 @@ import (
 	"godwit/engine/llm"
 )
 
-// Call is a request of a dialect, read and checked as far as that goes without
+// Call is a request of a dialect. It is checked as far as that is possible without
 // a model.
 type Call interface {
 	Head() Head
 	// Requests translates the call, one request for each choice.
 	Requests(m *Model) ([]engine.Request, error)
-	// Whole and Stream make the two kinds of answers; Head says which is wanted.
+	// Whole and Stream start the two kinds of answers. Head says which one the
+	// client wants.
 	Whole(m *Model) Whole
 	Stream(m *Model) Stream
 }
 
-// Head is what has to be known of a call before a model is there.
+// Head is what must be known of a call before its model is loaded.
 type Head struct {
 	Model   string
 	Stream  bool
 	Lines   bool // stream JSON lines instead of server-sent events
 	OneCall bool // the answer ends after its first tool call
-	Context int  // tokens that the context has to hold; 0: as loaded
+	Context int  // minimum context in tokens; 0 for the loaded one
 	// AsLoaded takes the model with the context that it has or gets from the settings,
 	// even if its profile wants a larger one.
 	AsLoaded bool
-	// ContextField is where the request has Context; empty: options.num_ctx.
+	// ContextField is the name of the request's field for Context; empty for
+	// options.num_ctx.
 	ContextField string
-	KeepAlive    *time.Duration // how long the model stays loaded; nil: as set
-	Notices      Notices        // what is done differently from what the call asks for
-	Unused       []string       // fields of the call that are known and have no effect
+	KeepAlive    *time.Duration // keep-alive time of the model; nil for the default
+	Notices      Notices        // differences between what the call asked for and what is done
+	Unused       []string       // known fields that have no effect
 }
 
-// Whole collects an answer that is sent at once.
+// Whole collects an answer that is sent whole.
 type Whole interface {
 	Add(choice int, ev *engine.Event)
 	Body() any
 }
 
-// Stream sends an answer piece by piece.
+// Stream sends an answer in pieces.
 type Stream interface {
 	Start(out Sender) error
 	Add(out Sender, choice int, ev *engine.Event) error
@@ -56,36 +58,36 @@ type Stream interface {
 	Fail(out Sender, e *Error) error
 }
 
-// Sender sends one message of a stream. The name is that of a server-sent
-// event; empty for none.
+// Sender sends one message of a stream. name is the name of a server-sent event;
+// empty for none.
 type Sender interface {
 	Send(name string, data any) error
 }
 
-// Plain is stream data that is no JSON, such as [DONE].
+// Plain is stream data that is not JSON, such as [DONE].
 type Plain string
 
-// Model is what answers a call.
+// Model is a leased model for a call.
 type Model struct {
 	Name     string
 	Info     hub.Model
 	Engine   *engine.Engine
 	Defaults Defaults
-	Load     time.Duration // time that the call waited for the model
+	Load     time.Duration // time that the call has waited for the model
 }
 
-// Defaults are what a request gets where it does not say.
+// Defaults are the values for parameters that a request leaves out.
 type Defaults struct {
 	Sampling  engine.Sampling
-	MaxTokens int             // most tokens of an answer; 0: until the context is full
-	Kwargs    json.RawMessage // variables of the chat template; may be empty
-	Thinking  *bool           // whether a model that can think first does
-	Budget    *engine.Budget  // reasoning budget; nil: no limit
+	MaxTokens int             // maximum tokens of an answer; 0 until the context is full
+	Kwargs    json.RawMessage // variables for the chat template; may be empty
+	Thinking  *bool           // whether reasoning models think first
+	Budget    *engine.Budget  // reasoning budget; nil for no limit
 	// Fetch reads a picture from a URL; nil: only data: URLs are read.
 	Fetch func(ctx context.Context, url string) ([]byte, error)
 }
 
-// Base is a request with the defaults and what a dialect's sampling says.
+// Base returns a request with the defaults and a dialect's sampling parameters.
 func (m *Model) Base(s *Sampling) (engine.Request, error) {
 	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens, Budget: m.Defaults.Budget, Fetch: m.Defaults.Fetch}
 	r.Sampling.LogitBias = maps.Clone(r.Sampling.LogitBias)
@@ -114,7 +116,7 @@ func (m *Model) Base(s *Sampling) (engine.Request, error) {
 	return r, nil
 }
 
-// check refuses a token that is not in the vocabulary.
+// check rejects a token outside of the vocabulary.
 func (m *Model) check(t llm.Token, path string) error {
 	if m.Engine == nil || int(t) < m.Engine.Config().Vocab {
 		return nil
@@ -122,7 +124,7 @@ func (m *Model) check(t llm.Token, path string) error {
 	return Bad(path, "token %d is not in the vocabulary of %d", t, m.Engine.Config().Vocab)
 }
 
-// Check refuses tokens that are not in the vocabulary.
+// Check rejects tokens outside of the vocabulary.
 func (m *Model) Check(tokens []llm.Token, path string) error {
 	for i, t := range tokens {
 		if err := m.check(t, fmt.Sprintf("%s[%d]", path, i)); err != nil {
@@ -132,7 +134,7 @@ func (m *Model) Check(tokens []llm.Token, path string) error {
 	return nil
 }
 
-// Words turns text into tokens, none of them special.
+// Words tokenises text without special tokens.
 func (m *Model) Words(text string) ([]llm.Token, error) {
 	t, err := m.Engine.Model().Tokenizer()
 	if err != nil {
@@ -141,8 +143,8 @@ func (m *Model) Words(text string) ([]llm.Token, error) {
 	return t.EncodeText(text, false, false), nil
 }
 
-// Choices repeats a request for n choices. With a seed each choice has its
-// own, so that they differ and can be reproduced.
+// Choices repeats a request for n choices. If the request has a seed, each choice
+// has its own, so that the choices differ and can be reproduced.
 func Choices(r engine.Request, n int) []engine.Request {
 	const unseeded = -1
 	out := make([]engine.Request, n)
@@ -160,7 +162,7 @@ func Choices(r engine.Request, n int) []engine.Request {
 	return out
 }
 
-// Kwargs joins variables of the chat template; later ones win.
+// Kwargs merges variables for the chat template. Later ones take precedence.
 func Kwargs(lists ...json.RawMessage) (json.RawMessage, error) {
 	var all Object
 	for _, raw := range lists {
@@ -181,15 +183,16 @@ func Kwargs(lists ...json.RawMessage) (json.RawMessage, error) {
 	return all.Raw(), nil
 }
 
-// ID is a new identifier with a prefix.
+// ID returns a new identifier with a prefix.
 func ID(prefix string) string {
 	var b [12]byte
 	rand.Read(b[:])
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// SchemaGrammar is the grammar of a JSON schema in a request. strict refuses a
-// schema that no grammar follows as a whole; nil does not.
+// SchemaGrammar returns the grammar of a JSON schema in a request. If strict is
+// true, it rejects a schema that a grammar cannot enforce completely. If strict is
+// nil, it accepts such a schema.
 func SchemaGrammar(schema json.RawMessage, strict *bool, path string) (*engine.Grammar, error) {
 	if k := Kind(schema); k != "an object" && k != "a boolean" {
 		return nil, Bad(path, "want a JSON schema, got %s", k)
@@ -201,7 +204,7 @@ func SchemaGrammar(schema json.RawMessage, strict *bool, path string) (*engine.G
 	return g, nil
 }
 
-// TextGrammar is a grammar in GBNF in a request.
+// TextGrammar returns the grammar of GBNF text in a request.
 func TextGrammar(text, path string) (*engine.Grammar, error) {
 	g, err := engine.ParseGrammar(text)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Controlled is a call that can be changed while it is answered.
 type Controlled interface {
-	// ControlID is the name under which the running answer can be controlled.
+	// ControlID returns the id under which the running answer can be controlled.
 	ControlID() string
 }
 

@@ -14,7 +14,7 @@ import (
 	"godwit/engine"
 )
 
-// Handler answers a request, or returns an error before it has sent anything.
+// Handler serves a request. It returns an error only if it has sent nothing.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Route is an endpoint of a dialect.
@@ -22,41 +22,41 @@ type Route struct {
 	Method, Path string // Path in the notation of http.ServeMux
 	About        string
 	Do           Handler
-	Request      any // wire type of the body; nil: none
-	Answer       any // wire type of the answer; nil: not JSON
+	Request      any // wire type of the body; nil for none
+	Answer       any // wire type of the response; nil if it is not JSON
 	Query        []string
 	Form         func(*Error) any // form of errors, if not the dialect's; may be nil
 }
 
-// In gives a route another form of errors than its dialect's.
+// In gives a route another error form than its dialect's.
 func (r Route) In(form func(*Error) any) Route {
 	r.Form = form
 	return r
 }
 
-// Dialect is the endpoints of an API with the form of its errors.
+// Dialect is the endpoints of an API with the form of their errors.
 type Dialect struct {
 	Form func(*Error) any
-	// Below are prefixes whose paths belong to the dialect, also those without an
-	// endpoint: a client that asks for one reads no other form.
+	// Below are the prefixes of the dialect's paths, including unknown paths. A
+	// client of these paths reads only this error form.
 	Below  []string
 	Routes []Route
 }
 
-// On is a route.
+// On returns a route.
 func On(method, path, about string, do Handler, request, answer any, query ...string) Route {
 	return Route{Method: method, Path: path, About: about, Do: do, Request: request, Answer: answer, Query: query}
 }
 
-// Service is what the endpoints of a dialect need of the server.
+// Service is the part of the server that the endpoints of a dialect need.
 type Service interface {
 	// Body reads the body of a request within the limits.
 	Body(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	// Answer runs a call and sends its answer.
 	Answer(w http.ResponseWriter, r *http.Request, c Call) error
-	// Context ends with the client or with the server.
+	// Context ends when the client disconnects or the server stops.
 	Context(r *http.Request) (context.Context, context.CancelFunc)
-	// Explain turns any error into what the client reads.
+	// Explain converts any error to the message for the client.
 	Explain(err error) *Error
 	// Use runs do with a loaded model.
 	Use(r *http.Request, h Head, do func(ctx context.Context, m *Model) error) error
@@ -87,27 +87,27 @@ type Client struct {
 	Whose Whose
 }
 
-// Shelf is the models of the server: which there are, and what comes and goes.
+// Shelf is the list of the server's models, and the ways to change it.
 type Shelf interface {
 	// Models lists the models with their state.
 	Models() ([]pool.Model, error)
-	// Named returns the model of exactly that name, also where one model answers to
+	// Named returns the model with exactly the given name, even if one model serves
 	// every name.
 	Named(name string) (pool.Model, error)
-	// Find returns the model that a request means.
+	// Find returns the model for the name in a request.
 	Find(name string) (hub.Model, error)
-	// Unload unloads a model; an error says that it is in use.
+	// Unload unloads a model. It returns an error if the model is in use.
 	Unload(name string) error
-	// Remove takes a model out of the library.
+	// Remove removes a model from the library.
 	Remove(ctx context.Context, name string) error
 	// Pull downloads a model and waits for it.
 	Pull(ctx context.Context, name string, progress func(hub.Progress)) (hub.Model, error)
-	// Download begins to download a model in the background.
+	// Download starts to download a model in the background.
 	Download(name string) (Download, error)
-	// Downloads lists the downloads of this server, the newest last.
+	// Downloads lists the downloads of this server, newest last.
 	Downloads() []Download
-	// Changed returns a channel that receives after a model or a download has
-	// changed, until the context ends.
+	// Changed returns a channel that receives a value after a model or a download
+	// has changed, until the context ends.
 	Changed(ctx context.Context) <-chan struct{}
 }
 
@@ -117,11 +117,11 @@ type Download struct {
 	Status    string // downloading, completed, failed
 	Total     int64
 	Done      int64
-	Speed     float64 // bytes a second
+	Speed     float64 // bytes per second
 	Started   time.Time
 	Completed time.Time
-	Err       string // why it failed
-	Present   bool   // the model was there already; nothing else is set
+	Err       string // reason of a failure
+	Present   bool   // the model already existed; no other field is set
 }
 
 // Read reads and decodes the body of a request.
@@ -148,19 +148,19 @@ func Generate[T Call](s Service, parse func(body []byte) (T, error)) Handler {
 	}
 }
 
-// WriteJSON sends a whole answer.
+// WriteJSON sends a complete response.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = writePieces(w, http.NewResponseController(w), append(JSON(body), '\n')) // the client may be gone
+	_ = writePieces(w, http.NewResponseController(w), append(JSON(body), '\n')) // the client may have disconnected
 }
 
-// Timings are the counts and times of an answer, as llama-server has them.
+// Timings are the counts and times of an answer in llama-server's form.
 type Timings struct {
 	Cached     int `json:"cache_n"`
 	CachedDisk int `json:"cache_disk_n"` // cached tokens that were on disk
 	Ended
-	Prompt          int     `json:"prompt_n"` // computed, not taken from the cache
+	Prompt          int     `json:"prompt_n"` // tokens that were computed, not taken from the cache
 	PromptMS        float64 `json:"prompt_ms"`
 	PromptPerToken  float64 `json:"prompt_per_token_ms"`
 	PromptPerSecond float64 `json:"prompt_per_second"`
@@ -193,13 +193,13 @@ func newTimings(prompt, cached, decoded int, prefill, decode time.Duration) Timi
 	return t
 }
 
-// Watch follows the events of an answer for the timings of its pieces.
+// Watch follows the events of an answer to compute the timings of its pieces.
 type Watch struct {
 	begun, first          time.Time
 	total, cached, tokens int
 }
 
-// Progress is how far a prompt has been read, in llama-server's form.
+// Progress is the progress of a prompt in llama-server's form.
 type Progress struct {
 	Total     int   `json:"total"`
 	Cache     int   `json:"cache"`
@@ -207,7 +207,7 @@ type Progress struct {
 	MS        int64 `json:"time_ms"`
 }
 
-// Prefill takes in an event about the prompt.
+// Prefill processes an event about the prompt.
 func (w *Watch) Prefill(ev *engine.Event) Progress {
 	if w.begun.IsZero() {
 		w.begun, w.cached = time.Now(), ev.Done
@@ -216,7 +216,7 @@ func (w *Watch) Prefill(ev *engine.Event) Progress {
 	return Progress{Total: ev.Total, Cache: w.cached, Processed: ev.Done, MS: time.Since(w.begun).Milliseconds()}
 }
 
-// Tokens takes in generated tokens and returns the timings so far.
+// Tokens adds generated tokens and returns the timings so far.
 func (w *Watch) Tokens(n int) Timings {
 	now := time.Now()
 	if w.begun.IsZero() {
@@ -229,8 +229,8 @@ func (w *Watch) Tokens(n int) Timings {
 	return newTimings(w.total, w.cached, w.tokens, w.first.Sub(w.begun), now.Sub(w.first))
 }
 
-// Quiet is an error that the log has already or does not need: programs ask for the
-// server's health every second while it loads.
+// Quiet is an error that need not be logged, or was already. For example, programs
+// request the server's health every second during a load.
 type Quiet struct{ error }
 
 // NewQuiet marks an error as quiet.
@@ -238,7 +238,7 @@ func NewQuiet(err error) Quiet { return Quiet{err} }
 
 func (q Quiet) Unwrap() error { return q.error }
 
-// Capabilities are what a model can do, as far as its file says.
+// Capabilities lists what a model can do according to its file.
 func Capabilities(m *hub.Model) []string {
 	if pool.Embeds(m) {
 		return []string{"embedding"}
