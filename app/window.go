@@ -58,7 +58,7 @@ func open(ctx context.Context, d *cli.Desk) error {
 // run shows the window until it is closed or ctx ends.
 func (w *native) run(ctx context.Context, d *cli.Desk, s *cli.Served) error {
 	if _, err := fs.Stat(d.Page, "index.html"); err != nil {
-		return errors.New("this build has no page, run: make build")
+		return errors.New("this build does not contain the page; run: make build")
 	}
 	stop := context.AfterFunc(ctx, func() {
 		<-w.ready

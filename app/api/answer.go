@@ -182,7 +182,7 @@ func (s *Server) sendStream(ctx context.Context, out *wire.Out, call wire.Call, 
 			err = out.Heartbeat()
 		}
 		if err != nil {
-			s.log.Debug("client has gone", "err", err)
+			s.log.Debug("client disconnected", "err", err)
 			return nil
 		}
 	}

@@ -39,11 +39,11 @@ func (d *downloads) begin(job *wire.Download) error {
 			continue
 		}
 		if running++; strings.EqualFold(x.Name, job.Name) {
-			return wire.Fault(http.StatusConflict, wire.Invalid, "%s is being downloaded already", x.Name)
+			return wire.Fault(http.StatusConflict, wire.Invalid, "%s is already being downloaded", x.Name)
 		}
 	}
 	if running >= maxRunning {
-		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d models are being downloaded already", running)
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d models are already being downloaded", running)
 	}
 	if len(d.list) >= maxDownloads {
 		if i := slices.IndexFunc(d.list, func(x *wire.Download) bool { return x.Status != "downloading" }); i >= 0 {

@@ -74,7 +74,7 @@ func (s *Server) explain(err error) *wire.Error {
 	case errors.Is(err, pool.ErrStopping):
 		return errStopping
 	case errors.As(err, &load) && load.Held:
-		e := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v; models that are answering hold the memory", load)
+		e := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v; models in use occupy the memory", load)
 		e.Code = "insufficient_memory"
 		return e
 	case errors.As(err, &load):
@@ -112,7 +112,7 @@ const statusGone = 499
 
 // errGone is recorded for a client that disconnected. A client that closed only its
 // sending side looks the same and can read the error.
-var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
+var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was complete")
 
 // errStopping is the error of requests that end because the server stops.
 var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", pool.ErrStopping)

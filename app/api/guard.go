@@ -99,7 +99,7 @@ func (g *guard) check(r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && (site == "cross-site" || site == "same-site") {
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
 		if !read || r.Header.Get("Sec-Fetch-Mode") != "navigate" {
-			return forbidden("origin_not_allowed", "requests of other sites' pages are not allowed")
+			return forbidden("origin_not_allowed", "requests from other sites' pages are not allowed")
 		}
 	}
 	return nil
@@ -215,7 +215,7 @@ func checkType(r *http.Request) error {
 	name, params, err := mime.ParseMediaType(given)
 	json := err == nil && (name == "application/json" || strings.HasPrefix(name, "application/") && strings.HasSuffix(name, "+json"))
 	if by := browsing(r); by != "" && !json {
-		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json (curl: -H 'Content-Type: application/json'); others are taken only from programs that send no %s", given, by)
+		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json (curl: -H 'Content-Type: application/json'); other types are accepted only without the header %s", given, by)
 	}
 	if charset := strings.ToLower(params["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" {
 		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want JSON in UTF-8", given)

@@ -63,7 +63,7 @@ func noMemory(lack *engine.MemoryError, field string) error {
 	if lack.Largest > 0 {
 		most = fmt.Sprintf("the largest context that fits is %d tokens", lack.Largest)
 	}
-	e := wire.Bad(field, "a context of %d tokens takes %s with the model, %s are free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
+	e := wire.Bad(field, "a context of %d tokens needs %s with the model, but %s is free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
 	e.Code = "insufficient_memory"
 	return e
 }

@@ -40,11 +40,11 @@ func (s *Server) dialects() []wire.Dialect {
 // ownRoutes are the endpoints of Godwit's own: what the server keeps.
 func (s *Server) ownRoutes() []wire.Route {
 	return []wire.Route{
-		wire.On("GET", "/api/kv", "What each layer of the loaded model keeps, as its memory says.", s.kv, nil, engine.Plan{}, "model"),
-		wire.On("GET", "/api/kv/plan", "What a model would keep, before a load.", s.kvPlan, nil, engine.Plan{}, "model", "ctx", "k", "v"),
-		wire.On("GET", "/api/memory", "Who holds what of the memory: weights, cells, exact pages, states, scratch, kept prefixes, other processes.", s.whoHolds, nil, memoryHeld{}),
-		wire.On("GET", "/api/prefixes", "What is kept of what models have read: sizes and ages, never text.", s.prefixes, nil, keptPrefixes{}),
-		wire.On("DELETE", "/api/prefixes", "Forget what models have read, in memory and on disk.", s.clearPrefixes, nil, keptPrefixes{}),
+		wire.On("GET", "/api/kv", "Show what each layer of the loaded model stores, read back from memory.", s.kv, nil, engine.Plan{}, "model"),
+		wire.On("GET", "/api/kv/plan", "Show what a model would store, before a load.", s.kvPlan, nil, engine.Plan{}, "model", "ctx", "k", "v"),
+		wire.On("GET", "/api/memory", "Show the memory use: weights, cells, exact pages, states, scratch, stored prefixes, other processes.", s.whoHolds, nil, memoryHeld{}),
+		wire.On("GET", "/api/prefixes", "Show the sizes and ages of stored prompts, never their text.", s.prefixes, nil, keptPrefixes{}),
+		wire.On("DELETE", "/api/prefixes", "Delete all stored prompts, in memory and on disk.", s.clearPrefixes, nil, keptPrefixes{}),
 		wire.On("GET", "/openapi.json", "This document.", s.openapiDocument, nil, nil),
 	}
 }
@@ -174,7 +174,7 @@ func (s *Server) page() http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead, name != "index.html" && (err != nil || info.IsDir()):
 			missing(w, r)
 		case err != nil:
-			e := wire.Fault(http.StatusNotFound, wire.NotFound, "this build has no page, run: make build")
+			e := wire.Fault(http.StatusNotFound, wire.NotFound, "this build does not contain the page; run: make build")
 			e.Code = "no_page"
 			s.fail(w, (*wire.Error).Body, e)
 		default:

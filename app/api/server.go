@@ -34,7 +34,7 @@ import (
 
 // ErrExposed is returned when the server would listen beyond loopback without an
 // API key.
-var ErrExposed = errors.New("listening on another address than loopback needs an API key")
+var ErrExposed = errors.New("listening on an address other than loopback requires an API key")
 
 // New returns a server for a pool's models. The caller closes the pool after the
 // server.
@@ -171,7 +171,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 	case e := <-closed:
 		return errors.Join(err, e)
 	case <-leave.C:
-		s.log.Warn("the device is still in a step and was not waited for")
+		s.log.Warn("stopped while the device was still in a step")
 		return err
 	}
 }

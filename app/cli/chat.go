@@ -28,7 +28,7 @@ type chatCmd struct {
 	System string   `placeholder:"TEXT" help:"System prompt."`
 	Stats  bool     `help:"Print speed and token counts after each answer."`
 
-	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables of the chat template."`
+	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables in the chat template."`
 	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Maximum reasoning tokens; then reasoning is ended and the answer follows. -1: no limit; 0: no reasoning."`
 	ReasoningMessage   string `name:"reasoning-budget-message" placeholder:"TEXT" default:"" help:"Text inserted when --reasoning-budget ends the reasoning."`
 	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether reasoning models think before they answer: auto, on or off. auto: as the template says."`

@@ -41,7 +41,7 @@ type root struct {
 	Show       showCmd       `cmd:"" help:"Show a model's metadata, template, licence and cache plan."`
 	Rm         rmCmd         `cmd:"" help:"Remove a model from the library."`
 	Tokenize   tokenizeCmd   `cmd:"" help:"Turn text on standard input into token ids."`
-	Detokenize detokenizeCmd `cmd:"" help:"Turn token ids into text."`
+	Detokenize detokenizeCmd `cmd:"" help:"Convert token ids to text."`
 	Generate   generateCmd   `cmd:"" help:"Continue a list of tokens."`
 	Logits     logitsCmd     `cmd:"" help:"Write the logits after a list of tokens as raw float32."`
 	Vision     visionCmd     `cmd:"" help:"Write the rows that a projector computes from pictures, as raw float32."`

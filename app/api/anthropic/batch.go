@@ -11,7 +11,7 @@ import (
 
 // BatchRequest is the body of POST /v1/messages/batches.
 type BatchRequest struct {
-	Requests []json.RawMessage `json:"requests" need:"" doc:"Objects of custom_id, which each has to itself, and params, the body of a message."`
+	Requests []json.RawMessage `json:"requests" need:"" doc:"Objects with a unique custom_id and params, the body of a message."`
 }
 
 // Batched is a request in a batch.
@@ -111,7 +111,7 @@ func ParseBatch(body []byte) ([]Batched, error) {
 		case !customID.MatchString(id):
 			return nil, wire.Bad(path+".custom_id", "%.80q: want 1 to 64 letters, digits, _ and -", id)
 		case seen[id]:
-			return nil, wire.Bad(path+".custom_id", "%q was there before", id)
+			return nil, wire.Bad(path+".custom_id", "%q occurs twice", id)
 		}
 		seen[id] = true
 		if k := wire.Kind(o.Value("params")); k != "an object" {

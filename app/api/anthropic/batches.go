@@ -136,7 +136,7 @@ func (q *batches) find(id, key string) (*batch, error) {
 	if i := slices.IndexFunc(q.list, func(b *batch) bool { return b.ID == id && b.from.Key == key }); i >= 0 {
 		return q.list[i], nil
 	}
-	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server ends", id)
+	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server stops", id)
 }
 
 // withBatch answers with the result of do for a batch.

@@ -12,12 +12,12 @@ import (
 // Request is the body of POST /v1/messages.
 type Request struct {
 	Prompt
-	MaxTokens *int `json:"max_tokens" need:"" min:"1" doc:"Most tokens of the answer."`
+	MaxTokens *int `json:"max_tokens" need:"" min:"1" doc:"Maximum tokens of the answer."`
 	wire.Sampling
 	Stop   wire.Stops `json:"stop_sequences" doc:"Texts that end the answer."`
-	Stream bool       `json:"stream" doc:"Send the answer as named events."`
+	Stream bool       `json:"stream" doc:"Stream the answer as named events."`
 	wire.Budget
-	Tier string `json:"service_tier" doc:"Without effect: there is one tier."`
+	Tier string `json:"service_tier" doc:"Has no effect: there is only one tier."`
 }
 
 // Prompt is the common part of a request and of a token count.
@@ -25,23 +25,23 @@ type Prompt struct {
 	Model    string            `json:"model" most:"512" doc:"Name of the model."`
 	Messages []json.RawMessage `json:"messages" need:"" doc:"Turns of user and assistant, and system messages between them; content is a string or a list of blocks."`
 	System   json.RawMessage   `json:"system" doc:"A string or a list of text blocks. A first line that begins with x-anthropic-billing-header: is removed, unless --keep-client-headers is set."`
-	Tools    []Tool            `json:"tools" doc:"Functions that the model may call, as many as fit the context. Tools that Anthropic's servers run are skipped."`
+	Tools    []Tool            `json:"tools" doc:"Functions that the model may call, as many as fit the context. Tools that run on Anthropic's servers are skipped."`
 	Choice   *ToolChoice       `json:"tool_choice"`
 	Thinking *Thinking         `json:"thinking"`
 	Output   *Output           `json:"output_config"`
-	Template string            `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
-	Format   *Format           `json:"output_format" doc:"Where the form of the answer was before output_config."`
+	Template string            `json:"chat_template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
+	Format   *Format           `json:"output_format" doc:"Earlier place of the answer's format, before output_config."`
 	Unused
 }
 
 // Unused lists fields that Anthropic's servers use but that have no effect here.
 type Unused struct {
-	Metadata  json.RawMessage   `json:"metadata" doc:"Without effect: nothing is kept about a user."`
-	Betas     []string          `json:"betas" doc:"Without effect: what is supported needs no mark."`
-	Context   json.RawMessage   `json:"context_management" doc:"Without effect: the prompt is what the client sends."`
-	Cache     json.RawMessage   `json:"cache_control" doc:"Without effect: every prompt is kept for reuse."`
-	Container json.RawMessage   `json:"container" doc:"Without effect: no code runs on the server."`
-	Servers   []json.RawMessage `json:"mcp_servers" doc:"Skipped: the server opens no connections."`
+	Metadata  json.RawMessage   `json:"metadata" doc:"Has no effect: nothing is stored about users."`
+	Betas     []string          `json:"betas" doc:"Has no effect: supported features need no header."`
+	Context   json.RawMessage   `json:"context_management" doc:"Has no effect: the prompt is what the client sends."`
+	Cache     json.RawMessage   `json:"cache_control" doc:"Has no effect: every prompt is stored for reuse."`
+	Container json.RawMessage   `json:"container" doc:"Has no effect: no code runs on the server."`
+	Servers   []json.RawMessage `json:"mcp_servers" doc:"Ignored: the server opens no connections."`
 }
 
 // ToolChoice says whether the model must call a tool.
@@ -66,8 +66,8 @@ type Format struct {
 // Thinking says whether the model thinks before it answers.
 type Thinking struct {
 	Type    string `json:"type" need:"" enum:"enabled,disabled,adaptive,between_tools"`
-	Budget  *int   `json:"budget_tokens" min:"1" doc:"Most tokens of thinking; then the answer follows."`
-	Display string `json:"display" enum:"summarized,omitted,full" doc:"omitted: the text of the thinking is in the signature alone."`
+	Budget  *int   `json:"budget_tokens" min:"1" doc:"Maximum reasoning tokens; then the answer follows."`
+	Display string `json:"display" enum:"summarized,omitted,full" doc:"omitted: the text of the thinking is only in the signature."`
 }
 
 // Call is a checked request.

@@ -16,11 +16,11 @@ func Routes(svc wire.Service, host wire.Host, options func() Options) []wire.Rou
 		wire.On("POST", "/v1/messages", "Answer a conversation in Anthropic's form.", wire.Generate(svc, d.parse), Request{}, Message{}),
 		wire.On("POST", "/v1/messages/count_tokens", "Count the tokens of a conversation.", d.countTokens, Prompt{}, Count{}),
 		wire.On("POST", "/v1/messages/batches", "Queue messages that are answered one by one.", d.startBatch, BatchRequest{}, Batch{}),
-		wire.On("GET", "/v1/messages/batches", "List the batches, the newest first.", d.listBatches, nil, BatchList{}, "limit", "after_id", "before_id"),
+		wire.On("GET", "/v1/messages/batches", "List the batches, newest first.", d.listBatches, nil, BatchList{}, "limit", "after_id", "before_id"),
 		wire.On("GET", "/v1/messages/batches/{id}", "Describe a batch.", d.oneBatch, nil, Batch{}),
-		wire.On("DELETE", "/v1/messages/batches/{id}", "Drop a batch that has ended.", d.dropBatch, nil, BatchDeleted{}),
-		wire.On("POST", "/v1/messages/batches/{id}/cancel", "End a batch; what is answered stays.", d.cancelBatch, nil, Batch{}),
-		wire.On("GET", "/v1/messages/batches/{id}/results", "The results of a batch that has ended, as JSON lines.", d.batchResults, nil, nil),
+		wire.On("DELETE", "/v1/messages/batches/{id}", "Delete a batch that has ended.", d.dropBatch, nil, BatchDeleted{}),
+		wire.On("POST", "/v1/messages/batches/{id}/cancel", "Cancel a batch; finished answers are kept.", d.cancelBatch, nil, Batch{}),
+		wire.On("GET", "/v1/messages/batches/{id}/results", "Return the results of a batch that has ended, as JSON lines.", d.batchResults, nil, nil),
 	}
 }
 

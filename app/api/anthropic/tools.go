@@ -11,16 +11,16 @@ import (
 
 // Tool is a function that the model may call.
 type Tool struct {
-	Type        string          `json:"type" doc:"custom or missing for a function of the client; a tool of Anthropic's otherwise."`
+	Type        string          `json:"type" doc:"custom or missing for a client function, otherwise one of Anthropic's tools."`
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
-	Cache       json.RawMessage `json:"cache_control" doc:"Without effect."`
-	Strict      *bool           `json:"strict" doc:"Refuse a schema that a forced call cannot follow as a whole."`
-	Defer       *bool           `json:"defer_loading" doc:"Without effect: every tool is in the prompt."`
-	Examples    json.RawMessage `json:"input_examples" doc:"Without effect."`
-	Streaming   *bool           `json:"eager_input_streaming" doc:"Without effect: input is streamed as it is written."`
-	Callers     json.RawMessage `json:"allowed_callers" doc:"Without effect: the model alone calls."`
+	Cache       json.RawMessage `json:"cache_control" doc:"Has no effect."`
+	Strict      *bool           `json:"strict" doc:"Reject a schema that a forced call cannot follow completely."`
+	Defer       *bool           `json:"defer_loading" doc:"Has no effect: every tool is in the prompt."`
+	Examples    json.RawMessage `json:"input_examples" doc:"Has no effect."`
+	Streaming   *bool           `json:"eager_input_streaming" doc:"Has no effect: input is streamed as it is generated."`
+	Callers     json.RawMessage `json:"allowed_callers" doc:"Has no effect: only the model makes calls."`
 }
 
 // known are Anthropic's tools that run on the client, by the prefix of their types.
@@ -72,7 +72,7 @@ func (p *Prompt) tools(r *reading) (map[string]bool, error) {
 		tools = append(tools, t.openai())
 	}
 	if len(p.Tools) > 0 && len(tools) == 0 {
-		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and there are no other tools", p.Tools[0].Type)
+		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and there is no other tool", p.Tools[0].Type)
 	}
 	if len(tools) > 0 {
 		r.chat.Tools = wire.RawList(tools)
@@ -87,12 +87,12 @@ func (p *Prompt) choice(names map[string]bool) (string, error) {
 	switch p.Choice.Type {
 	case "any":
 		if len(names) == 0 {
-			return "", wire.Bad("tool_choice", "any, and there are no tools")
+			return "", wire.Bad("tool_choice", "any needs tools, but there are none")
 		}
 		return "required", nil
 	case "tool":
 		if !names[p.Choice.Name] {
-			return "", wire.Bad("tool_choice.name", "there is no tool called %.64q", p.Choice.Name)
+			return "", wire.Bad("tool_choice.name", "there is no tool named %.64q", p.Choice.Name)
 		}
 		return p.Choice.Name, nil
 	}

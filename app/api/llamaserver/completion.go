@@ -24,38 +24,38 @@ type CompletionRequest struct {
 // ImageData is a picture in a prompt.
 type ImageData struct {
 	Data string `json:"data" need:"" doc:"The file in base64."`
-	ID   int    `json:"id" doc:"Number in the mark."`
+	ID   int    `json:"id" doc:"Number in the text marker."`
 }
 
 // Options are the common fields of completions and infilling.
 type Options struct {
 	Model string `json:"model" most:"512" doc:"Name of the model."`
 	wire.Sampling
-	Predict       *int            `json:"n_predict" min:"-2" doc:"Most tokens of the answer; -1 and -2: until the context is full; 0: only read the prompt."`
+	Predict       *int            `json:"n_predict" min:"-2" doc:"Maximum tokens of the answer; -1 and -2: until the context is full; 0: only process the prompt."`
 	MaxTokens     *int            `json:"max_tokens" min:"-2" doc:"Same as n_predict."`
 	Stop          wire.Stops      `json:"stop" doc:"Texts that end the answer."`
-	Stream        bool            `json:"stream" doc:"Send the answer piece by piece."`
+	Stream        bool            `json:"stream" doc:"Stream the answer."`
 	Grammar       string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
 	JSONSchema    json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
-	Probs         *int            `json:"n_probs" min:"0" max:"100" doc:"Tell the log-probability of each token and of this many alternatives."`
-	IgnoreEOS     bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
+	Probs         *int            `json:"n_probs" min:"0" max:"100" doc:"Return the log-probability of each token and of this many alternatives."`
+	IgnoreEOS     bool            `json:"ignore_eos" doc:"Continue after end-of-generation tokens."`
 	Slot          *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
-	Keep          *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
-	ReturnTokens  bool            `json:"return_tokens" doc:"Send the ids of the answer too."`
-	SpecialTokens bool            `json:"special" doc:"Show control tokens in the text."`
+	Keep          *int            `json:"n_keep" min:"-1" doc:"First tokens that a context shift keeps; -1: the whole prompt."`
+	ReturnTokens  bool            `json:"return_tokens" doc:"Also return the token ids of the answer."`
+	SpecialTokens bool            `json:"special" doc:"Include control tokens in the text."`
 
 	Completions     *int     `json:"n_cmpl" min:"1" max:"16" doc:"Number of answers to each prompt."`
-	Progress        bool     `json:"return_progress" doc:"Say in a stream how far the prompt has been read."`
-	TimingsPerToken bool     `json:"timings_per_token" doc:"Send counts and times with every piece of a stream."`
-	Fields          []string `json:"response_fields" most:"64" doc:"Fields that the last message has; a slash leads into an object."`
+	Progress        bool     `json:"return_progress" doc:"Report the progress of the prompt in a stream."`
+	TimingsPerToken bool     `json:"timings_per_token" doc:"Include timings in every piece of a stream."`
+	Fields          []string `json:"response_fields" most:"64" doc:"Fields of the last message to return; a slash selects a field inside an object."`
 }
 
 // InfillRequest is the body of POST /infill.
 type InfillRequest struct {
 	Prefix string          `json:"input_prefix" doc:"Text before the gap."`
-	Suffix string          `json:"input_suffix" doc:"Text behind the gap."`
-	Extra  []File          `json:"input_extra" most:"256" doc:"Other files that the model may look at."`
-	Prompt json.RawMessage `json:"prompt" doc:"Text that the filling begins with."`
+	Suffix string          `json:"input_suffix" doc:"Text after the gap."`
+	Extra  []File          `json:"input_extra" most:"256" doc:"Other files as context."`
+	Prompt json.RawMessage `json:"prompt" doc:"Beginning of the filling."`
 	Options
 }
 
@@ -125,7 +125,7 @@ func ParseInfill(body []byte) (*Call, error) {
 func (c *Call) compile() (err error) {
 	switch {
 	case c.Grammar != "" && !wire.IsNull(c.JSONSchema):
-		return wire.Bad("grammar", "only one of grammar and json_schema can hold")
+		return wire.Bad("grammar", "only one of grammar and json_schema can be set")
 	case c.Grammar != "":
 		c.grammar, err = wire.TextGrammar(c.Grammar, "grammar")
 	case !wire.IsNull(c.JSONSchema):

@@ -63,7 +63,7 @@ func insertImages(prompts [][]part, list []ImageData) error {
 		return nil
 	}
 	if len(prompts) != 1 || len(prompts[0]) != 1 || prompts[0][0].tokens != nil || prompts[0][0].images != nil {
-		return wire.Bad("image_data", "wants one text as the prompt")
+		return wire.Bad("image_data", "needs a single text as the prompt")
 	}
 	byID := make(map[int]int)
 	for i, d := range list {
@@ -83,7 +83,7 @@ func insertImages(prompts [][]part, list []ImageData) error {
 		return engine.ImageMarker
 	})
 	if failed == nil && len(used) < len(byID) {
-		return wire.Bad("image_data", "%d pictures, of which %d have a mark such as [img-%d] in the prompt", len(list), len(used), list[0].ID)
+		return wire.Bad("image_data", "%d pictures, but only %d have a marker such as [img-%d] in the prompt", len(list), len(used), list[0].ID)
 	}
 	return failed
 }

@@ -54,7 +54,7 @@ func (s *States) Budget(bytes int64) {
 // root opens the folder and creates it if it is missing.
 func (s *States) root() (*os.Root, error) {
 	if s.dir == "" || s.budget <= 0 {
-		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "no states are kept here: set --slot-save-path and a --state-budget above 0")
+		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "saving states is disabled; set --slot-save-path and a --state-budget above 0")
 		return nil, e
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {

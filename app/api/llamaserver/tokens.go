@@ -16,9 +16,9 @@ import (
 type TokenizeRequest struct {
 	Model        string          `json:"model" most:"512"`
 	Content      json.RawMessage `json:"content" need:"" doc:"A text, or a list that mixes texts and token ids."`
-	AddSpecial   bool            `json:"add_special" doc:"Add BOS and the like as the model wants them."`
-	ParseSpecial *bool           `json:"parse_special" doc:"Take special tokens in the text for what they are; true unless said."`
-	WithPieces   bool            `json:"with_pieces" doc:"Send the text of each token too."`
+	AddSpecial   bool            `json:"add_special" doc:"Add BOS and similar tokens as the model requires."`
+	ParseSpecial *bool           `json:"parse_special" doc:"Parse special tokens in the text; default true."`
+	WithPieces   bool            `json:"with_pieces" doc:"Also return the text of each token."`
 }
 
 // Encoder turns text into tokens.

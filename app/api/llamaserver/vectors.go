@@ -18,7 +18,7 @@ type EmbeddingRequest struct {
 	Model     string          `json:"model" most:"512" doc:"Name of the model."`
 	Content   json.RawMessage `json:"content" doc:"A text, a list of token ids, or a list of either."`
 	Input     json.RawMessage `json:"input" doc:"Same as content."`
-	Normalize *int            `json:"embd_normalize" min:"-1" max:"100" doc:"-1: not at all, 0: by the largest value, 1: by the sum, 2 or missing: to length 1, more: by that norm."`
+	Normalize *int            `json:"embd_normalize" min:"-1" max:"100" doc:"Norm to divide by. -1: none, 0: maximum, 1: sum, 2 (default): Euclidean, larger: that p-norm."`
 }
 
 // Embedding is the embedding of a text: a list with one row.
@@ -99,11 +99,11 @@ func normalize(row []float32, kind *int) []float32 {
 // RerankRequest is the body of POST /rerank.
 type RerankRequest struct {
 	Model     string            `json:"model" most:"512" doc:"Name of the model."`
-	Query     string            `json:"query" need:"" doc:"What is looked for."`
+	Query     string            `json:"query" need:"" doc:"Query."`
 	Documents []json.RawMessage `json:"documents" most:"2048" doc:"Texts, or objects with a text."`
-	Texts     []json.RawMessage `json:"texts" most:"2048" doc:"Same as documents; the answer then is a list."`
-	Top       *int              `json:"top_n" min:"1" doc:"Only the best so many."`
-	Return    bool              `json:"return_documents" doc:"Send the documents too."`
+	Texts     []json.RawMessage `json:"texts" most:"2048" doc:"Same as documents, but the response is a list."`
+	Top       *int              `json:"top_n" min:"1" doc:"Maximum number of results."`
+	Return    bool              `json:"return_documents" doc:"Also return the documents."`
 }
 
 // Reranked is the response of POST /rerank, with the best document first.

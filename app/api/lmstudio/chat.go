@@ -66,14 +66,14 @@ type ChatRequest struct {
 	System   string          `json:"system_prompt" doc:"System message of a new conversation."`
 	Previous string          `json:"previous_response_id" most:"128" doc:"The response_id of the answer that this message follows."`
 	Store    *bool           `json:"store" doc:"false: the conversation is not remembered."`
-	Stream   bool            `json:"stream" doc:"Send the answer as named events."`
+	Stream   bool            `json:"stream" doc:"Stream the answer as named events."`
 	wire.Sampling
-	MaxTokens *int   `json:"max_output_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
-	Reasoning string `json:"reasoning" enum:"off,on,low,medium,high" doc:"How much the model thinks first."`
-	Template  string `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
+	MaxTokens *int   `json:"max_output_tokens" min:"-1" doc:"Maximum tokens of the answer; -1: until the context is full."`
+	Reasoning string `json:"reasoning" enum:"off,on,low,medium,high" doc:"How much the model reasons before it answers."`
+	Template  string `json:"chat_template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
 	wire.Budget
-	Context      *int              `json:"context_length" min:"1" max:"16777216" doc:"Tokens that the context has to hold."`
-	Integrations []json.RawMessage `json:"integrations" doc:"Must be empty: the server calls no tools."`
+	Context      *int              `json:"context_length" min:"1" max:"16777216" doc:"Minimum context length in tokens."`
+	Integrations []json.RawMessage `json:"integrations" doc:"Must be empty: the server does not run tools."`
 }
 
 // call is a message of a conversation.
@@ -91,7 +91,7 @@ func (c *Chats) parse(body []byte) (*call, error) {
 		return nil, err
 	}
 	if len(q.Integrations) > 0 {
-		return nil, wire.Bad("integrations", "not supported, the server calls no tools; /v1/chat/completions takes tools that the client calls")
+		return nil, wire.Bad("integrations", "not supported, because the server does not run tools; use /v1/chat/completions with tools that the client runs")
 	}
 	content, err := input(q.Input)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	case q.Previous != "":
 		past, ok := c.find(q.Previous)
 		if !ok {
-			e := wire.Bad("previous_response_id", "the server does not remember %.64q; it keeps the last %d conversations until it ends", q.Previous, maxChats)
+			e := wire.Bad("previous_response_id", "unknown response %.64q; the server keeps the last %d conversations until it stops", q.Previous, maxChats)
 			e.Code = "response_not_found"
 			return nil, e
 		}

@@ -21,15 +21,15 @@ func Routes(s wire.Service, m wire.Shelf) []wire.Route {
 		wire.On("GET", "/api/v0/models", "List the models in LM Studio's form.", func(w http.ResponseWriter, _ *http.Request) error { return models(m, w) }, nil, Models{}),
 		wire.On("GET", "/api/v0/models/{id...}", "Describe a model in LM Studio's form.", func(w http.ResponseWriter, r *http.Request) error { return model(m, w, r) }, nil, Model{}),
 		wire.On("POST", "/api/v0/chat/completions", "Answer a conversation, with LM Studio's stats.", wire.Generate(s, parseChat), openai.ChatRequest{}, ChatCompletion{}),
-		wire.On("POST", "/api/v0/completions", "Go on with a text, with LM Studio's stats.", wire.Generate(s, parseCompletion), openai.CompletionRequest{}, TextCompletion{}),
-		wire.On("POST", "/api/v0/embeddings", "Turn texts into vectors.", openai.EmbeddingsOf(s), openai.EmbeddingRequest{}, openai.Embeddings{}),
+		wire.On("POST", "/api/v0/completions", "Continue a text, with LM Studio's stats.", wire.Generate(s, parseCompletion), openai.CompletionRequest{}, TextCompletion{}),
+		wire.On("POST", "/api/v0/embeddings", "Compute embeddings.", openai.EmbeddingsOf(s), openai.EmbeddingRequest{}, openai.Embeddings{}),
 		wire.On("GET", "/api/v1/models", "List the models in LM Studio's newer form.", func(w http.ResponseWriter, _ *http.Request) error { return list(m, w) }, nil, List{}),
 		wire.On("POST", "/api/v1/chat", "Answer a message; the server remembers the conversation.", wire.Generate(s, chats.parse), ChatRequest{}, Chat{}),
 		wire.On("POST", "/api/v1/models/load", "Load a model.", func(w http.ResponseWriter, r *http.Request) error { return load(s, w, r) }, LoadRequest{}, LoadedModel{}),
 		wire.On("POST", "/api/v1/models/unload", "Unload a model.", func(w http.ResponseWriter, r *http.Request) error { return unload(s, m, w, r) }, UnloadRequest{}, UnloadedModel{}),
 		wire.On("POST", "/api/v1/models/download", "Download a model in the background.", func(w http.ResponseWriter, r *http.Request) error { return download(s, m, w, r) }, DownloadRequest{}, Job{}),
 		wire.On("GET", "/api/v1/models/download/status", "List the downloads.", func(w http.ResponseWriter, _ *http.Request) error { return jobs(m, w) }, nil, Jobs{}),
-		wire.On("GET", "/api/v1/models/download/status/{id}", "Say how far a download is.", func(w http.ResponseWriter, r *http.Request) error { return job(m, w, r) }, nil, Job{}),
+		wire.On("GET", "/api/v1/models/download/status/{id}", "Report the progress of a download.", func(w http.ResponseWriter, r *http.Request) error { return job(m, w, r) }, nil, Job{}),
 	}
 }
 
@@ -125,9 +125,9 @@ func paramsString(n int64) string {
 // LoadRequest is the body of POST /api/v1/models/load.
 type LoadRequest struct {
 	Model   string      `json:"model" need:"" most:"512" doc:"Name of the model."`
-	Context *int        `json:"context_length" min:"1" max:"16777216" doc:"Tokens that the context has to hold."`
-	Config  *LoadWanted `json:"config" doc:"Where the first version of this API had context_length."`
-	Echo    bool        `json:"echo_load_config" doc:"Send the configuration of the load."`
+	Context *int        `json:"context_length" min:"1" max:"16777216" doc:"Minimum context length in tokens."`
+	Config  *LoadWanted `json:"config" doc:"Earlier place of context_length in this API."`
+	Echo    bool        `json:"echo_load_config" doc:"Return the configuration of the load."`
 }
 
 // LoadWanted is the requested configuration of a load.
@@ -200,7 +200,7 @@ func unload(s wire.Service, m wire.Shelf, w http.ResponseWriter, r *http.Request
 // DownloadRequest is the body of POST /api/v1/models/download.
 type DownloadRequest struct {
 	Model string `json:"model" need:"" most:"512" doc:"Name of the model on the hub, or its link."`
-	Quant string `json:"quantization" most:"64" doc:"Which of its files."`
+	Quant string `json:"quantization" most:"64" doc:"File of the repository."`
 }
 
 // Job is a download.

@@ -13,24 +13,24 @@ import (
 // Create is the body of POST /api/create.
 type Create struct {
 	Model    string            `json:"model" most:"512" doc:"Name of the new model."`
-	Name     string            `json:"name" most:"512" doc:"Older key of the same."`
-	From     string            `json:"from" most:"512" doc:"Model of the library that the new one is made of; they share their files."`
-	Files    json.RawMessage   `json:"files" doc:"Uploaded GGUF file by name, as sha256:DIGEST, in place of from."`
-	Template string            `json:"template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
-	System   string            `json:"system" most:"1048576" doc:"System prompt of conversations that have none."`
-	Options  json.RawMessage   `json:"parameters" doc:"Sampling options of requests that do not say."`
-	Messages []json.RawMessage `json:"messages" doc:"Messages that begin every conversation."`
+	Name     string            `json:"name" most:"512" doc:"Older name of this field."`
+	From     string            `json:"from" most:"512" doc:"Model in the library from which the new one is made; both share the files."`
+	Files    json.RawMessage   `json:"files" doc:"Uploaded GGUF files by name, as sha256:DIGEST; replaces from."`
+	Template string            `json:"template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
+	System   string            `json:"system" most:"1048576" doc:"System prompt for conversations without one."`
+	Options  json.RawMessage   `json:"parameters" doc:"Default sampling options."`
+	Messages []json.RawMessage `json:"messages" doc:"Messages at the start of every conversation."`
 	Licence  json.RawMessage   `json:"license" doc:"A text, or a list of texts."`
-	Stream   *bool             `json:"stream" doc:"false: answer once, at the end."`
-	Adapters json.RawMessage   `json:"adapters" doc:"Refused: adapters are given at the start, with --lora."`
-	Quantize string            `json:"quantize" most:"64" doc:"Refused: godwit quantize writes another type."`
-	File     string            `json:"modelfile" most:"1048576" doc:"Refused: clients of today send its parts as fields."`
+	Stream   *bool             `json:"stream" doc:"false: send the whole answer at the end."`
+	Adapters json.RawMessage   `json:"adapters" doc:"Rejected; adapters are set at the start with --lora."`
+	Quantize string            `json:"quantize" most:"64" doc:"Rejected; use godwit quantize to write another type."`
+	File     string            `json:"modelfile" most:"1048576" doc:"Rejected; current clients send its parts as fields."`
 }
 
 // Copy is the body of POST /api/copy.
 type Copy struct {
 	Source      string `json:"source" need:"" most:"512" doc:"Name of a model of the library."`
-	Destination string `json:"destination" need:"" most:"512" doc:"Name of its copy, which shares its files."`
+	Destination string `json:"destination" need:"" most:"512" doc:"Name of the copy, which shares the files."`
 }
 
 // Store is the part of the library that these endpoints need.
@@ -54,11 +54,11 @@ type maker struct {
 func LibraryRoutes(svc wire.Service, store Store) []wire.Route {
 	m := maker{svc, store}
 	return []wire.Route{
-		wire.On("POST", "/api/create", "Make a model of another one, with a system prompt, template and options, or of an uploaded GGUF file.", m.create, Create{}, Status{}),
-		wire.On("POST", "/api/copy", "Give a model another name; the two share their files.", m.copy, Copy{}, nil),
-		wire.On("GET", "/api/blobs/{digest}", "Tell whether a file was uploaded or belongs to a model (HEAD).", m.blob, nil, nil),
+		wire.On("POST", "/api/create", "Make a model from another one, with a system prompt, template and options, or from an uploaded GGUF file.", m.create, Create{}, Status{}),
+		wire.On("POST", "/api/copy", "Copy a model under another name; both share the files.", m.copy, Copy{}, nil),
+		wire.On("GET", "/api/blobs/{digest}", "Report whether a file was uploaded or belongs to a model (HEAD).", m.blob, nil, nil),
 		wire.On("POST", "/api/blobs/{digest}", "Upload a file, as the body.", m.upload, nil, nil),
-		wire.On("POST", "/api/push", "Refused: Godwit uploads nothing.", m.push, nil, nil),
+		wire.On("POST", "/api/push", "Rejected, because Godwit uploads nothing.", m.push, nil, nil),
 	}
 }
 
@@ -123,11 +123,11 @@ func bare(names ...string) string {
 func (c *Create) profile() (p hub.Profile, err error) {
 	switch {
 	case !wire.IsNull(c.Adapters) && string(c.Adapters) != "{}":
-		return p, wire.Bad("adapters", "adapters belong to the server: godwit serve --lora FILE, and POST /lora-adapters for their scales")
+		return p, wire.Bad("adapters", "adapters are set for the server: godwit serve --lora FILE, and POST /lora-adapters for their scales")
 	case c.Quantize != "":
-		return p, wire.Bad("quantize", "models are quantised by the command godwit quantize")
+		return p, wire.Bad("quantize", "use the command godwit quantize to quantise models")
 	case c.File != "":
-		return p, wire.Bad("modelfile", "a Modelfile is not read here; send from, system, template, parameters and messages")
+		return p, wire.Bad("modelfile", "Modelfiles are not supported; send from, system, template, parameters and messages")
 	}
 	if err := openai.CheckTemplate(c.Template, "template"); err != nil {
 		return p, err
@@ -177,7 +177,7 @@ func licence(raw json.RawMessage) (string, error) {
 // files returns the digests by file name.
 func (c *Create) files() (map[string]string, error) {
 	if wire.IsNull(c.Files) {
-		return nil, wire.Bad("from", "this field is required, or files")
+		return nil, wire.Bad("from", "this field or files is required")
 	}
 	list, err := wire.ReadObject(c.Files, "files")
 	if err != nil {

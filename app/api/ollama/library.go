@@ -104,8 +104,8 @@ type RunningModel struct {
 // Named is a body with a model's name under one of two keys.
 type Named struct {
 	Model  string `json:"model" most:"512" doc:"Name of the model."`
-	Name   string `json:"name" most:"512" doc:"Older key of the same."`
-	Stream *bool  `json:"stream" doc:"false: answer once, at the end."`
+	Name   string `json:"name" most:"512" doc:"Older name of this field."`
+	Stream *bool  `json:"stream" doc:"false: send the whole answer at the end."`
 }
 
 // Which returns the name.
@@ -195,7 +195,7 @@ type Version struct {
 type EmbedRequest struct {
 	Model      string          `json:"model" need:"" most:"512" doc:"Name of the model."`
 	Input      json.RawMessage `json:"input" need:"" doc:"A text or a list of texts."`
-	Truncate   *bool           `json:"truncate" doc:"false: texts that are too long are an error."`
+	Truncate   *bool           `json:"truncate" doc:"false: a text that is too long is an error."`
 	Dimensions *int            `json:"dimensions" min:"1"`
 	KeepAlive  KeepAlive       `json:"keep_alive"`
 }

@@ -18,10 +18,10 @@ type Common struct {
 	Model     string          `json:"model" need:"" most:"512" doc:"Name of the model."`
 	Format    json.RawMessage `json:"format" doc:"json, or a JSON schema of the answer."`
 	Options   Options         `json:"options"`
-	Stream    *bool           `json:"stream" doc:"false: send the answer at once."`
-	KeepAlive KeepAlive       `json:"keep_alive" doc:"How long the model stays loaded: 5m, or seconds; 0: not at all; negative: for ever."`
-	Think     json.RawMessage `json:"think" doc:"Whether a model that can think first does, how much (low, medium, high), or most tokens of it."`
-	Logprobs  bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
+	Stream    *bool           `json:"stream" doc:"false: send the answer in one piece."`
+	KeepAlive KeepAlive       `json:"keep_alive" doc:"How long the model stays loaded, such as 5m, or in seconds; 0: unload at once; negative: for ever."`
+	Think     json.RawMessage `json:"think" doc:"Whether a reasoning model thinks first, how much (low, medium, high), or the maximum number of reasoning tokens."`
+	Logprobs  bool            `json:"logprobs" doc:"Return the log-probability of each token."`
 	Top       *int            `json:"top_logprobs" min:"0" max:"20"`
 	wire.Budget
 }
@@ -60,19 +60,19 @@ func (k *KeepAlive) DecodeWire(raw json.RawMessage, path string) error {
 // ChatRequest is the body of POST /api/chat.
 type ChatRequest struct {
 	Common
-	Messages []json.RawMessage `json:"messages" doc:"The conversation; without one the model is loaded."`
+	Messages []json.RawMessage `json:"messages" doc:"Conversation; without one, the model is only loaded."`
 	Tools    []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
-	Template string            `json:"template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
+	Template string            `json:"template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
 }
 
 // GenerateRequest is the body of POST /api/generate.
 type GenerateRequest struct {
 	Common
-	Prompt   string   `json:"prompt" doc:"What the model answers; without one the model is loaded."`
+	Prompt   string   `json:"prompt" doc:"Prompt; without one, the model is only loaded."`
 	System   string   `json:"system"`
-	Suffix   string   `json:"suffix" doc:"Text behind the answer, for models that can fill in between two texts."`
-	Template string   `json:"template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
-	Raw      bool     `json:"raw" doc:"Go on with the prompt as it is, without a chat template."`
+	Suffix   string   `json:"suffix" doc:"Text after the answer, for models that support infilling."`
+	Template string   `json:"template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
+	Raw      bool     `json:"raw" doc:"Continue the prompt as it is, without a chat template."`
 	Images   []string `json:"images"`
 }
 
@@ -130,9 +130,9 @@ func ParseGenerate(body []byte) (*Call, error) {
 	c := &Call{Common: r.Common, text: true, load: r.Prompt == ""}
 	switch {
 	case len(r.Images) > 0 && (r.Raw || r.Suffix != ""):
-		return nil, wire.Bad("images", "raw and suffix are answered without a template, which would place pictures")
+		return nil, wire.Bad("images", "raw and suffix use no template, which pictures need")
 	case r.Template != "" && (r.Raw || r.Suffix != ""):
-		return nil, wire.Bad("template", "raw and suffix are answered without a template")
+		return nil, wire.Bad("template", "raw and suffix use no template")
 	case r.Suffix != "":
 		c.gap, c.load = &engine.Gap{Before: r.Prompt, After: r.Suffix}, false
 	case r.Raw:
@@ -252,7 +252,7 @@ func (c *Call) common() (err error) {
 		return wire.Bad("think", "want a boolean or a level, got %s", wire.Kind(c.Think))
 	}
 	if c.Top != nil && *c.Top > 0 && !c.Logprobs {
-		return wire.Bad("top_logprobs", "wants logprobs to be true")
+		return wire.Bad("top_logprobs", "requires logprobs to be true")
 	}
 	return nil
 }

@@ -26,13 +26,13 @@ func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 	return []wire.Route{
 		wire.On("GET", "/api/tags", "List the models.", d.tags, nil, Tags{}),
 		wire.On("GET", "/api/ps", "List the loaded models.", d.running, nil, Running{}),
-		wire.On("GET", "/api/version", "Tell the version.", d.versionOf, nil, Version{}),
+		wire.On("GET", "/api/version", "Report the version.", d.versionOf, nil, Version{}),
 		wire.On("POST", "/api/show", "Describe a model.", d.show, Named{}, Show{}),
 		wire.On("POST", "/api/chat", "Answer a conversation, as JSON lines.", d.call(ParseChat), ChatRequest{}, Answer{}),
-		wire.On("POST", "/api/generate", "Answer a text, as JSON lines.", d.call(ParseGenerate), GenerateRequest{}, Answer{}),
-		wire.On("POST", "/api/embed", "Turn texts into vectors.", d.embed, EmbedRequest{}, Embeddings{}),
-		wire.On("POST", "/api/embeddings", "Turn a text into a vector.", d.embedOne, EmbeddingRequest{}, Embedding{}),
-		wire.On("POST", "/api/pull", "Download a model, telling how far it is as JSON lines.", d.pull, Named{}, Status{}),
+		wire.On("POST", "/api/generate", "Answer a prompt, as JSON lines.", d.call(ParseGenerate), GenerateRequest{}, Answer{}),
+		wire.On("POST", "/api/embed", "Compute embeddings.", d.embed, EmbedRequest{}, Embeddings{}),
+		wire.On("POST", "/api/embeddings", "Compute an embedding.", d.embedOne, EmbeddingRequest{}, Embedding{}),
+		wire.On("POST", "/api/pull", "Download a model, with progress as JSON lines.", d.pull, Named{}, Status{}),
 		wire.On("DELETE", "/api/delete", "Remove a model from the library.", d.remove, Named{}, nil),
 	}
 }
@@ -40,7 +40,7 @@ func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 // Alive is the endpoint / that reports a running server in the words that Ollama's
 // clients expect.
 func Alive() wire.Route {
-	return wire.On("GET", "/{$}", "Say that the server runs, in the words that Ollama's clients look for.", func(w http.ResponseWriter, _ *http.Request) error {
+	return wire.On("GET", "/{$}", "Report that the server runs, in the words that Ollama's clients expect.", func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "Ollama is running") // the client may have disconnected
 		return nil

@@ -21,23 +21,23 @@ type ChatRequest struct {
 	Messages          []json.RawMessage `json:"messages" need:"" doc:"The conversation. Content is a string, null, missing, or a list of text parts."`
 	Tools             []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
 	ToolChoice        json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"function\": {\"name\": …}}, or some of them as {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": …, \"tools\": […]}}."`
-	Functions         []json.RawMessage `json:"functions" doc:"Must be empty: what tools were before 2023-12."`
+	Functions         []json.RawMessage `json:"functions" doc:"Must be empty: replaced by tools in 2023-12."`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	ResponseFormat    *ResponseFormat   `json:"response_format" doc:"Form of the answer."`
 	wire.Sampling
 	Stop                wire.Stops      `json:"stop" doc:"Texts that end the answer."`
-	MaxTokens           *int            `json:"max_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
-	MaxCompletionTokens *int            `json:"max_completion_tokens" min:"-1" doc:"The newer name of max_tokens."`
+	MaxTokens           *int            `json:"max_tokens" min:"-1" doc:"Maximum tokens of the answer; -1: until the context is full."`
+	MaxCompletionTokens *int            `json:"max_completion_tokens" min:"-1" doc:"Newer name of max_tokens."`
 	N                   *int            `json:"n" min:"1" max:"16" doc:"Number of answers."`
-	Logprobs            bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
-	TopLogprobs         *int            `json:"top_logprobs" min:"0" max:"20" doc:"And of this many alternatives."`
-	Stream              bool            `json:"stream" doc:"Send the answer piece by piece."`
+	Logprobs            bool            `json:"logprobs" doc:"Return the log-probability of each token."`
+	TopLogprobs         *int            `json:"top_logprobs" min:"0" max:"20" doc:"Number of alternatives with log-probabilities."`
+	Stream              bool            `json:"stream" doc:"Stream the answer."`
 	StreamOptions       *StreamOptions  `json:"stream_options"`
-	TemplateKwargs      json.RawMessage `json:"chat_template_kwargs" doc:"Object whose keys become variables of the chat template."`
-	Template            string          `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
-	Prediction          *Prediction     `json:"prediction" doc:"Text that the answer is likely to repeat. It speeds up an answer where the server drafts, and changes none."`
-	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh,max" doc:"How much the model thinks first."`
-	Continue            bool            `json:"continue_final_message" doc:"Go on with the last message instead of starting a new one."`
+	TemplateKwargs      json.RawMessage `json:"chat_template_kwargs" doc:"Object whose keys become variables in the chat template."`
+	Template            string          `json:"chat_template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
+	Prediction          *Prediction     `json:"prediction" doc:"Text that the answer is likely to repeat. It makes answers faster if the server drafts, and never changes them."`
+	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh,max" doc:"How much the model reasons before it answers."`
+	Continue            bool            `json:"continue_final_message" doc:"Continue the last message instead of starting a new one."`
 	TemplateAlso        string          `json:"template" most:"1048576" doc:"Same as chat_template."`
 	wire.Budget
 	Local
@@ -47,11 +47,11 @@ type ChatRequest struct {
 type Local struct {
 	Grammar         string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
 	JSONSchema      json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
-	IgnoreEOS       bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
+	IgnoreEOS       bool            `json:"ignore_eos" doc:"Continue after end-of-generation tokens."`
 	Slot            *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
-	Keep            *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
-	Progress        bool            `json:"return_progress" doc:"Say in a stream how far the prompt has been read."`
-	TimingsPerToken bool            `json:"timings_per_token" doc:"Send counts and times with every chunk of a stream."`
+	Keep            *int            `json:"n_keep" min:"-1" doc:"First tokens that a context shift keeps; -1: the whole prompt."`
+	Progress        bool            `json:"return_progress" doc:"Report the progress of the prompt in a stream."`
+	TimingsPerToken bool            `json:"timings_per_token" doc:"Include timings in every chunk of a stream."`
 }
 
 // Prediction is a text that the answer is likely to repeat.
@@ -91,7 +91,7 @@ type StreamOptions struct {
 type ResponseFormat struct {
 	Type       string          `json:"type" need:"" enum:"text,json_object,json_schema"`
 	JSONSchema *NamedSchema    `json:"json_schema"`
-	Schema     json.RawMessage `json:"schema" doc:"The schema beside the type, as llama-server takes it."`
+	Schema     json.RawMessage `json:"schema" doc:"Schema next to the type, as in llama-server."`
 }
 
 // NamedSchema is a schema with its name.
@@ -137,7 +137,7 @@ func ParseChat(body []byte) (*Chat, error) {
 		return nil, wire.Bad("functions", "not supported; send them as tools")
 	}
 	if n := c.TopLogprobs; n != nil && *n > 0 && !c.Logprobs {
-		return nil, wire.Bad("top_logprobs", "wants logprobs to be true")
+		return nil, wire.Bad("top_logprobs", "requires logprobs to be true")
 	}
 	if c.grammar, err = c.answerGrammar(c.ResponseFormat); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func CheckTemplate(source, field string) error {
 	if m == "" {
 		return nil
 	}
-	e := wire.Bad(field, "templates in Go's language are not supported (%.32q); send one in Jinja, or a prompt as it is to /completion", m)
+	e := wire.Bad(field, "Go templates are not supported (%.32q); send a Jinja template, or a rendered prompt to /completion", m)
 	e.Code = "unsupported_template"
 	return e
 }
@@ -225,7 +225,7 @@ func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 		}
 	}
 	if asked > 1 {
-		return nil, wire.Bad("response_format", "only one of response_format, grammar and json_schema can hold")
+		return nil, wire.Bad("response_format", "only one of response_format, grammar and json_schema can be set")
 	}
 	switch {
 	case l.Grammar != "":
@@ -341,7 +341,7 @@ func checkCalls(raw json.RawMessage, path string) error {
 		switch args := f.Value("arguments"); wire.Kind(args) {
 		case "a string", "an object", "nothing":
 		default:
-			return wire.Bad(at+".function.arguments", "want a string that holds a JSON object, got %s", wire.Kind(args))
+			return wire.Bad(at+".function.arguments", "want a string that contains a JSON object, got %s", wire.Kind(args))
 		}
 	}
 	return nil
@@ -358,7 +358,7 @@ func (c *Chat) ControlID() string { return c.id }
 // Control is the body of POST /v1/chat/completions/control.
 type Control struct {
 	ID     string `json:"id" need:"" most:"128" doc:"The id of a running chat completion or response, as its chunks have it."`
-	Action string `json:"action" need:"" enum:"reasoning_end" doc:"reasoning_end: the thinking ends at the next token and the answer follows."`
+	Action string `json:"action" need:"" enum:"reasoning_end" doc:"reasoning_end: the reasoning ends at the next token and the answer follows."`
 }
 
 // Controlled is the answer of POST /v1/chat/completions/control.

@@ -16,16 +16,16 @@ import (
 type CompletionRequest struct {
 	Model  string          `json:"model" most:"512" doc:"Name of the model."`
 	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, or a list of either."`
-	Suffix string          `json:"suffix" doc:"Text behind the answer, for models that can fill in between two texts."`
+	Suffix string          `json:"suffix" doc:"Text after the answer, for models that support infilling."`
 	wire.Sampling
 	Stop           wire.Stops      `json:"stop" doc:"Texts that end the answer."`
-	MaxTokens      *int            `json:"max_tokens" min:"-1" doc:"Most tokens of the answer; missing or -1: until the context is full, where OpenAI takes 16."`
+	MaxTokens      *int            `json:"max_tokens" min:"-1" doc:"Maximum tokens of the answer; missing or -1: until the context is full (OpenAI's default is 16)."`
 	N              *int            `json:"n" min:"1" max:"16" doc:"Number of answers to each prompt."`
 	BestOf         *int            `json:"best_of" min:"1" max:"16"`
-	Echo           bool            `json:"echo" doc:"Begin the answer with the prompt."`
-	Logprobs       *int            `json:"logprobs" min:"0" max:"20" doc:"Tell the log-probability of each token and of this many alternatives."`
+	Echo           bool            `json:"echo" doc:"Repeat the prompt before the answer."`
+	Logprobs       *int            `json:"logprobs" min:"0" max:"20" doc:"Return the log-probability of each token and of this many alternatives."`
 	ResponseFormat *ResponseFormat `json:"response_format" doc:"Form of the answer."`
-	Stream         bool            `json:"stream" doc:"Send the answer piece by piece."`
+	Stream         bool            `json:"stream" doc:"Stream the answer."`
 	StreamOptions  *StreamOptions  `json:"stream_options"`
 	Local
 }

@@ -29,7 +29,7 @@ func libraryRoutes(svc wire.Service, shelf wire.Shelf, other Listed) []wire.Rout
 		wire.On("GET", "/v1/models", "List the models with their state.", l.models, nil, ModelList{}),
 		wire.On("GET", "/v1/models/{id...}", "Describe a model.", l.model, nil, ModelInfo{}),
 		wire.On("GET", "/models", "Same as /v1/models.", l.models, nil, ModelList{}),
-		wire.On("POST", "/v1/embeddings", "Turn texts into vectors.", EmbeddingsOf(svc), EmbeddingRequest{}, Embeddings{}),
+		wire.On("POST", "/v1/embeddings", "Compute embeddings.", EmbeddingsOf(svc), EmbeddingRequest{}, Embeddings{}),
 	}
 }
 

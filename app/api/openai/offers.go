@@ -43,7 +43,7 @@ func (c *Responses) offers() (*offers, error) {
 		}
 	}
 	if len(o.list) == 0 && o.skipped != "" {
-		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and there are no other tools", o.skipped)
+		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and there is no other tool", o.skipped)
 	}
 	return o, nil
 }
@@ -99,7 +99,7 @@ func (c *Responses) tool(o *offers, raw json.RawMessage, namespace, path string)
 func (o *offers) add(c *Responses, f wire.Object, from origin) {
 	name := qualified(from.namespace, from.name)
 	if _, taken := o.from[name]; taken {
-		c.notices.Add("a second tool called %.128q skipped", name)
+		c.notices.Add("skipped a second tool named %.128q", name)
 		return
 	}
 	f.SetText("name", name)

@@ -11,41 +11,41 @@ import (
 // ResponsesRequest is the body of POST /v1/responses.
 type ResponsesRequest struct {
 	Model        string            `json:"model" most:"512" doc:"Name of the model."`
-	Input        json.RawMessage   `json:"input" need:"" doc:"A text, or a list of messages, calls of tools and their outputs, reasoning, and references to items of kept responses."`
-	Instructions string            `json:"instructions" doc:"System message in front of the input."`
-	Tools        []json.RawMessage `json:"tools" doc:"Functions, custom tools, namespaces of them and local_shell, as many as fit the context. Others are skipped."`
+	Input        json.RawMessage   `json:"input" need:"" doc:"A text, or a list of messages, tool calls and outputs, reasoning, and references to items of kept responses."`
+	Instructions string            `json:"instructions" doc:"System message before the input."`
+	Tools        []json.RawMessage `json:"tools" doc:"Functions, custom tools, namespaces of both, and local_shell, as many as fit the context. Other tools are skipped."`
 	ToolChoice   json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"name\": …}, or some of them as {\"type\": \"allowed_tools\", \"mode\": …, \"tools\": […]}."`
 	Parallel     *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	Text         *ResponseText     `json:"text"`
 	Reasoning    *ReasoningOptions `json:"reasoning"`
 	wire.Budget
 	wire.Sampling
-	MaxTokens   *int            `json:"max_output_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
+	MaxTokens   *int            `json:"max_output_tokens" min:"-1" doc:"Maximum tokens of the answer; -1: until the context is full."`
 	TopLogprobs *int            `json:"top_logprobs" min:"0" max:"20"`
 	Stop        wire.Stops      `json:"stop" doc:"Texts that end the answer."`
-	Stream      bool            `json:"stream" doc:"Send the answer as named events."`
-	Template    string          `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
-	Store       *bool           `json:"store" doc:"false: do not keep the response. Recent ones are kept in memory, within bounds, until the server ends."`
-	Previous    string          `json:"previous_response_id" doc:"Go on from a kept response."`
+	Stream      bool            `json:"stream" doc:"Stream the answer as named events."`
+	Template    string          `json:"chat_template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
+	Store       *bool           `json:"store" doc:"false: do not keep the response. Otherwise it is kept in memory for a limited time, at most until the server stops."`
+	Previous    string          `json:"previous_response_id" doc:"Continue from a kept response."`
 	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: no conversations are stored."`
 	Stored      json.RawMessage `json:"prompt" doc:"Must not be set: no prompts are stored."`
-	Background  bool            `json:"background" doc:"Answer at once, and keep the response for GET /v1/responses/{id}."`
-	Include     []string        `json:"include" doc:"reasoning.encrypted_content: carry the reasoning in an opaque field; others have no effect."`
+	Background  bool            `json:"background" doc:"Respond at once and generate in the background, for GET /v1/responses/{id}."`
+	Include     []string        `json:"include" doc:"reasoning.encrypted_content: return the reasoning in an opaque field; other values have no effect."`
 	Metadata    json.RawMessage `json:"metadata"`
 	unusedFields
 }
 
 // unusedFields are fields that OpenAI's servers use but that have no effect here.
 type unusedFields struct {
-	ClientData    json.RawMessage `json:"client_metadata" doc:"Without effect."`
-	MaxCalls      json.RawMessage `json:"max_tool_calls" doc:"Without effect: it counts tools that the server runs."`
-	CacheKey      json.RawMessage `json:"prompt_cache_key" doc:"Without effect: every prompt is kept for reuse."`
-	CacheTime     json.RawMessage `json:"prompt_cache_retention" doc:"Without effect."`
-	Safety        json.RawMessage `json:"safety_identifier" doc:"Without effect."`
-	Tier          json.RawMessage `json:"service_tier" doc:"Without effect: there is one tier."`
-	StreamOptions json.RawMessage `json:"stream_options" doc:"Without effect."`
-	Truncation    json.RawMessage `json:"truncation" doc:"Without effect: a prompt that does not fit is refused."`
-	User          json.RawMessage `json:"user" doc:"Without effect."`
+	ClientData    json.RawMessage `json:"client_metadata" doc:"Has no effect."`
+	MaxCalls      json.RawMessage `json:"max_tool_calls" doc:"Has no effect: it limits tools that run on the server."`
+	CacheKey      json.RawMessage `json:"prompt_cache_key" doc:"Has no effect: every prompt is stored for reuse."`
+	CacheTime     json.RawMessage `json:"prompt_cache_retention" doc:"Has no effect."`
+	Safety        json.RawMessage `json:"safety_identifier" doc:"Has no effect."`
+	Tier          json.RawMessage `json:"service_tier" doc:"Has no effect: there is only one tier."`
+	StreamOptions json.RawMessage `json:"stream_options" doc:"Has no effect."`
+	Truncation    json.RawMessage `json:"truncation" doc:"Has no effect: a prompt that does not fit is rejected."`
+	User          json.RawMessage `json:"user" doc:"Has no effect."`
 }
 
 // ResponseText is the form of the answer.
@@ -94,9 +94,9 @@ func ParseResponses(body []byte, m *Memory) (*Responses, error) {
 	case !wire.IsNull(c.Stored):
 		return nil, wire.Bad("prompt", "not supported, no prompts are stored; send its text in input")
 	case c.Background && c.ResponsesRequest.Stream:
-		return nil, wire.Bad("background", "a stream does not run in the background; ask for one of the two")
+		return nil, wire.Bad("background", "a response cannot be streamed and run in the background; choose one")
 	case c.Background && c.Store != nil && !*c.Store:
-		return nil, wire.Bad("background", "wants store: the answer is fetched later")
+		return nil, wire.Bad("background", "requires store, because the response is fetched later")
 	}
 	err := unlimited(&c.MaxTokens, "max_output_tokens")
 	if err != nil {

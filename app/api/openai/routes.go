@@ -15,12 +15,12 @@ func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.
 	return slices.Concat([]wire.Route{
 		wire.On("POST", "/v1/chat/completions", "Answer a conversation.", chat, ChatRequest{}, ChatCompletion{}),
 		wire.On("POST", "/v1/chat/completions/control", "Change an answer while it is generated.", d.control, Control{}, Controlled{}),
-		wire.On("POST", "/v1/completions", "Go on with a text.", wire.Generate(svc, ParseCompletion), CompletionRequest{}, TextCompletion{}),
+		wire.On("POST", "/v1/completions", "Continue a text.", wire.Generate(svc, ParseCompletion), CompletionRequest{}, TextCompletion{}),
 		wire.On("POST", "/v1/responses", "Answer a conversation (OpenAI's Responses API).", d.responses, ResponsesRequest{}, Response{}),
-		wire.On("GET", "/v1/responses/{id}", "Read a kept response.", d.keptResponse, nil, Response{}, "stream"),
-		wire.On("DELETE", "/v1/responses/{id}", "Drop a kept response.", d.dropResponse, nil, Deleted{}),
-		wire.On("POST", "/v1/responses/{id}/cancel", "End a response that runs in the background.", d.cancelResponse, nil, Response{}),
-		wire.On("GET", "/v1/responses/{id}/input_items", "List what a kept response answers.", d.inputItems, nil, ItemList{}, "after", "limit", "order"),
+		wire.On("GET", "/v1/responses/{id}", "Return a kept response.", d.keptResponse, nil, Response{}, "stream"),
+		wire.On("DELETE", "/v1/responses/{id}", "Delete a kept response.", d.dropResponse, nil, Deleted{}),
+		wire.On("POST", "/v1/responses/{id}/cancel", "Cancel a background response.", d.cancelResponse, nil, Response{}),
+		wire.On("GET", "/v1/responses/{id}/input_items", "List the input of a kept response.", d.inputItems, nil, ItemList{}, "after", "limit", "order"),
 		wire.On("POST", "/v1/responses/input_tokens", "Count the tokens of a conversation.", d.inputTokens, ResponsesRequest{}, TokenCount{}),
 		wire.On("POST", "/chat/completions", "Same as /v1/chat/completions.", chat, ChatRequest{}, ChatCompletion{}),
 	}, libraryRoutes(svc, shelf, p.Other), refusalRoutes())
@@ -29,12 +29,12 @@ func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.
 // Refusals are endpoints of OpenAI's that need another kind of model.
 var Refusals = map[string]string{
 	"/v1/moderations":          "moderation needs a classifier; ask the model in a chat, with a JSON schema for the answer",
-	"/v1/audio/speech":         "audio is not supported, the models here write text",
-	"/v1/audio/transcriptions": "audio is not supported, the models here read text",
-	"/v1/audio/translations":   "audio is not supported, the models here read text",
-	"/v1/images/generations":   "images are not generated, the models here write text",
-	"/v1/images/edits":         "images are not generated, the models here write text",
-	"/v1/images/variations":    "images are not generated, the models here write text",
+	"/v1/audio/speech":         "audio is not supported, because models write only text",
+	"/v1/audio/transcriptions": "audio is not supported, because models do not read audio",
+	"/v1/audio/translations":   "audio is not supported, because models do not read audio",
+	"/v1/images/generations":   "images cannot be generated, because models write only text",
+	"/v1/images/edits":         "images cannot be generated, because models write only text",
+	"/v1/images/variations":    "images cannot be generated, because models write only text",
 }
 
 // refusalRoutes answer unsupported endpoints with the reason.

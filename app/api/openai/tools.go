@@ -134,7 +134,7 @@ func choiceMode(raw json.RawMessage, path string, names []string) (string, error
 		return s, nil
 	case "required":
 		if len(names) == 0 {
-			return "", wire.Bad(path, "required, and there are no tools")
+			return "", wire.Bad(path, "required needs tools, but there are none")
 		}
 		return s, nil
 	}
@@ -158,7 +158,7 @@ func choiceName(o wire.Object, path string, names []string) (string, error) {
 		return "", err
 	}
 	if !slices.Contains(names, s) {
-		return "", wire.Bad(path, "there is no tool called %.64q", s)
+		return "", wire.Bad(path, "there is no tool named %.64q", s)
 	}
 	return s, nil
 }

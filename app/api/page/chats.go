@@ -213,7 +213,7 @@ func (p *Page) export(ctx context.Context, w io.Writer, chat int64, as string) (
 	case "markdown":
 		return "text/markdown; charset=utf-8", p.o.Store.ExportMarkdown(ctx, w, chat)
 	}
-	return "", bad("export as %.32q: json and markdown are possible", as)
+	return "", bad("cannot export as %.32q; use json or markdown", as)
 }
 
 func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -226,7 +226,7 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := p.o.Store.ExportJSON(r.Context(), w); err != nil {
-		p.log.Warn("export broke off", "err", err)
+		p.log.Warn("export stopped", "err", err)
 		panic(http.ErrAbortHandler) // the browser must not take a partial file for a complete one
 	}
 	return sent{}, nil

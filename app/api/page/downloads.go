@@ -83,7 +83,7 @@ func (p *Page) downloadsChanged() {
 func (p *Page) searchHub(_ http.ResponseWriter, r *http.Request) (any, error) {
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
 	if query == "" {
-		return nil, bad("what to search for?")
+		return nil, bad("enter a search term")
 	}
 	repos, err := p.find(r.Context(), query)
 	if err != nil {

@@ -92,12 +92,12 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrNotFound):
 		message = gone
 	case errors.Is(err, store.ErrNewer):
-		message = "this was written by a newer Godwit, which this one cannot read"
+		message = "this was written by a newer version of Godwit and cannot be read"
 	case status == http.StatusRequestTimeout:
 		w.Header().Set("Connection", "close") // bytes that still arrive are not a new request
-		message = "the request came too slowly"
+		message = "the request arrived too slowly"
 	case code == "broken_off":
-		message = "the request broke off"
+		message = "the request ended early"
 	}
 	send(w, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }

@@ -105,14 +105,14 @@ func (p *Page) hold(lease *pool.Lease, chat, message int64, result *engine.Resul
 // saveNow saves a chat whose model is about to be unloaded.
 func (p *Page) saveNow(chat int64, x *holding) {
 	if err := p.saveState(p.ctx, chat, x); err != nil {
-		p.log.Warn("state of a chat not saved", "err", err)
+		p.log.Warn("chat state not saved", "err", err)
 	}
 }
 
 func (p *Page) saveLater(chat int64, x *holding) {
 	p.spawn(func() {
 		if err := p.saveState(p.ctx, chat, x); err != nil && p.ctx.Err() == nil {
-			p.log.Warn("state of a chat not saved", "err", err)
+			p.log.Warn("chat state not saved", "err", err)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 	}
 	n, err := e.RestoreSlot(ctx, slot, "", file)
 	if err != nil {
-		p.log.Info("saved state of a chat not used", "err", err)
+		p.log.Info("saved chat state not usable", "err", err)
 		if ctx.Err() == nil {
 			if err := p.o.Store.DropState(ctx, chat); err != nil {
 				p.log.Warn("saved state not deleted", "err", err)
@@ -209,7 +209,7 @@ func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 		return 0
 	}
 	if from, err := e.ReuseFrom(ctx, slot); err == nil {
-		p.log.Debug("saved state of a chat restored", "tokens", n, "reuse_from", from)
+		p.log.Debug("chat state restored", "tokens", n, "reuse_from", from)
 	}
 	return n
 }

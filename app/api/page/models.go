@@ -274,7 +274,7 @@ func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 // unload saves the chats in a model's slots and unloads it.
 func (p *Page) unload(ctx context.Context, path string) error {
 	if err := p.saveHeld(ctx, path); err != nil {
-		p.log.Warn("states of chats not saved", "err", err)
+		p.log.Warn("chat states not saved", "err", err)
 	}
 	p.models.StopPreparing(path)
 	return p.models.Unload(path)
@@ -384,7 +384,7 @@ func unreadable(path string, err error) error {
 // ggufs returns the file at a path, or the model files in a folder.
 func ggufs(path string) ([]string, error) {
 	if path = strings.TrimSpace(path); path == "" {
-		return nil, bad("which file? Give the path of a GGUF file, or of a folder with some")
+		return nil, bad("enter the path of a GGUF file, or of a folder with GGUF files")
 	}
 	if rest, ok := strings.CutPrefix(path, "~"+string(filepath.Separator)); ok {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -154,7 +154,7 @@ func Keyless(path string) bool { return path != configPath }
 // been checked.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != configPath && !p.trusted(r) {
-		fail(w, &refusal{http.StatusForbidden, "wrong_token", "this request does not come from the page of this run of Godwit; load the page again"})
+		fail(w, &refusal{http.StatusForbidden, "wrong_token", "this page belongs to an earlier run of Godwit; reload it"})
 		return
 	}
 	p.mux.ServeHTTP(w, r)

@@ -93,7 +93,7 @@ func (p *Page) quality(_ http.ResponseWriter, r *http.Request) (any, error) {
 // measurable returns a model that can be measured, with the settings for it.
 func (p *Page) measurable(name string) (hub.Model, *config.Engine, error) {
 	if p.o.Lab == nil {
-		return hub.Model{}, nil, &refusal{http.StatusNotImplemented, "no_lab", "this program measures nothing"}
+		return hub.Model{}, nil, &refusal{http.StatusNotImplemented, "no_lab", "measuring is not available"}
 	}
 	m, err := p.modelFor(name)
 	if err != nil {

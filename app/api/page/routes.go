@@ -91,7 +91,7 @@ func (p *Page) routes() {
 		p.mux.Handle(pattern, p.handle(h))
 	}
 	p.mux.HandleFunc("/app/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, &refusal{http.StatusNotFound, "not_found", "the page has no endpoint of this name"})
+		fail(w, &refusal{http.StatusNotFound, "not_found", "unknown endpoint"})
 	})
 }
 

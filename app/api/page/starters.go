@@ -35,7 +35,7 @@ type starterGroup struct {
 }
 
 // demo is a model that is small enough to try the app immediately.
-var demo = starter{Ref: "demo", Name: "SmolLM2 135M", Note: "To try the app: fast, and often wrong.", Size: 98362432, Context: 8192}
+var demo = starter{Ref: "demo", Name: "SmolLM2 135M", Note: "For trying the app: fast, but often wrong.", Size: 98362432, Context: 8192}
 
 // efficiency is the share of the memory bandwidth that reading weights reaches.
 const efficiency = 0.5

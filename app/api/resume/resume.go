@@ -103,7 +103,7 @@ func (p *replay) end(err error) {
 	p.tell()
 }
 
-// read returns the bytes from an offset on. If there are none yet, it returns a
+// read returns the bytes from an offset on. If there are no new bytes, it returns a
 // channel to wait for. At the end it returns neither.
 func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	p.mu.Lock()
@@ -113,7 +113,7 @@ func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	case p.err != nil:
 		return nil, nil, p.err
 	case from < p.dropped:
-		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream now starts at byte %d; byte %d was dropped", p.dropped, from)
+		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream now starts at byte %d, because byte %d was dropped", p.dropped, from)
 	case p.begins && from < end:
 		return bytes.Clone(p.buf[from-p.dropped:]), nil, nil
 	case p.ended && from > end:
@@ -240,7 +240,7 @@ func conversation(r *http.Request) string {
 // Routes are the endpoints of resumable streams.
 func (l *Streams) Routes() []wire.Route {
 	return []wire.Route{
-		wire.On("GET", "/v1/stream", "Read a stream that was begun with X-Conversation-Id again, from a byte on.", l.resume, nil, nil, "conv_id", "from"),
+		wire.On("GET", "/v1/stream", "Read a stream with X-Conversation-Id again, from a given byte on.", l.resume, nil, nil, "conv_id", "from"),
 		wire.On("DELETE", "/v1/stream", "End such a stream.", l.stop, nil, nil, "conv_id"),
 		wire.On("GET", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", l.resume, nil, nil, "from"),
 		wire.On("DELETE", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", l.stop, nil, nil),

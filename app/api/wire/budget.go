@@ -5,10 +5,10 @@ import "godwit/engine"
 // Budget bounds the thinking of an answer, under the names that local servers have
 // agreed on. Every dialect takes them beside its own names.
 type Budget struct {
-	ThinkingBudget   *int    `json:"thinking_budget_tokens" min:"-1" doc:"Most tokens of thinking; the answer follows. -1: no limit."`
+	ThinkingBudget   *int    `json:"thinking_budget_tokens" min:"-1" doc:"Maximum reasoning tokens; then the answer follows. -1: no limit."`
 	ReasoningBudget  *int    `json:"reasoning_budget" min:"-1" doc:"Same as thinking_budget_tokens."`
 	ReasoningTokens  *int    `json:"reasoning_budget_tokens" min:"-1" doc:"Same as thinking_budget_tokens."`
-	ReasoningMessage *string `json:"reasoning_budget_message" most:"65536" doc:"Text inserted before the end of thinking where the budget ends it."`
+	ReasoningMessage *string `json:"reasoning_budget_message" most:"65536" doc:"Text inserted when the budget ends the reasoning."`
 }
 
 // Over returns the budget of a request, which replaces what it sets of the server's

@@ -81,7 +81,7 @@ func (o *Outbox) Write(b []byte) (int, error) {
 			timer.Stop()
 			o.mu.Lock()
 		case <-timer.C:
-			o.stop(Fault(http.StatusRequestTimeout, Invalid, "the client read nothing for %v, so the answer ended", o.limit.Stall))
+			o.stop(Fault(http.StatusRequestTimeout, Invalid, "the answer ended because the client read nothing for %v", o.limit.Stall))
 			o.mu.Lock()
 			o.stalled = true
 		}

@@ -10,10 +10,10 @@ import (
 // Options are the sampling options of a derived model, under Ollama's names.
 type Options struct {
 	Sampling
-	Predict *int  `json:"num_predict" min:"-2" doc:"Most tokens of the answer; negative: until the context is full."`
+	Predict *int  `json:"num_predict" min:"-2" doc:"Maximum tokens of the answer; negative: until the context is full."`
 	Stop    Stops `json:"stop" doc:"Texts that end the answer."`
 	Keep    *int  `json:"num_keep" min:"-1"`
-	Context *int  `json:"num_ctx" min:"1" max:"16777216" doc:"Tokens that the context has to hold. The model is loaded again where it holds fewer, with at most its trained length."`
+	Context *int  `json:"num_ctx" min:"1" max:"16777216" doc:"Minimum context length in tokens. If the loaded context is shorter, the model is reloaded, with at most its trained length."`
 }
 
 // ProfileOptions returns the options of a model, or none if it has no profile.

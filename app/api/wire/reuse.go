@@ -27,8 +27,8 @@ type reuse struct {
 // reuseFields are these fields with their types and descriptions.
 var reuseFields = []struct{ name, kind, help string }{
 	{"cache_prompt", "boolean", "false: compute the whole prompt again."},
-	{"cache_store", "boolean", "false: nothing of the request is kept when its answer ends."},
-	{"cache_salt", "string", "Only requests with the same text here share what was read."},
+	{"cache_store", "boolean", "false: keep nothing of the request when its answer ends."},
+	{"cache_salt", "string", "Only requests with the same value share stored prompts."},
 }
 
 // decode picks the fields from an object.
