@@ -554,7 +554,7 @@ export interface HubRepo {
   commit?: string;
   /** why Models is empty */
   error?: string;
-  /** its page on the hub */
+  /** web page on the hub */
   url: string;
   models: HubFile[] | null;
 }
