@@ -16,7 +16,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// question is a prompt of a crowd, and what a cold run answers.
+// question is a prompt of a crowd with its answer in a cold run.
 type question struct {
 	prompt []llm.Token
 	rows   []uint64 // hashes of the logits, by token of the answer
@@ -54,7 +54,7 @@ func greedy(ctx context.Context, e *engine.Engine, j sched.Job, n int) (rows []u
 	return rows, answer, st, err
 }
 
-// crowd is clients that ask one engine at the same time.
+// crowd is a set of clients that use one engine at the same time.
 type crowd struct {
 	rng       *rand.Rand
 	cold      *engine.Engine
@@ -63,7 +63,7 @@ type crowd struct {
 	vocab     int
 	questions []question
 	used      int // prompt tokens taken from the cache
-	moved     int // slots saved and restored
+	moved     int // number of slots saved and restored
 	mu        sync.Mutex
 }
 
@@ -75,7 +75,7 @@ func (c *crowd) text(n int) (list []llm.Token) {
 	return list
 }
 
-// add makes a question and its cold answer.
+// add makes a question and computes its cold answer.
 func (c *crowd) add(t *testing.T, prompt []llm.Token) question {
 	q := question{prompt: prompt}
 	var err error
@@ -87,8 +87,8 @@ func (c *crowd) add(t *testing.T, prompt []llm.Token) question {
 	return q
 }
 
-// draw makes the questions: a text, others that leave it somewhere, and, where a
-// prompt and single tokens are computed alike, what follows their answers.
+// draw makes the questions: a text, texts that differ from it after some point, and
+// continuations of their answers if a prompt and single tokens are computed alike.
 func (c *crowd) draw(t *testing.T, recurrent bool) {
 	trunk := c.text(150 + c.rng.IntN(250))
 	for range 4 {
@@ -100,8 +100,8 @@ func (c *crowd) draw(t *testing.T, recurrent bool) {
 	c.add(t, trunk)
 }
 
-// ask runs a question with drawn settings: a salt, in private, in a given slot, or
-// by a client that leaves before the end.
+// ask runs a question with random settings: a salt, private mode, a given slot, or
+// a client that disconnects before the end.
 func (c *crowd) ask(t *testing.T, rng *rand.Rand) {
 	q := c.questions[rng.IntN(len(c.questions))]
 	j := sched.Job{
@@ -159,9 +159,9 @@ func (c *crowd) moves(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestCrowd: whatever clients ask at the same time, of texts that begin alike, every
-// answer has the bits of a cold run, before and after a restart. CI draws some
-// combinations of models and cache types.
+// TestCrowd runs concurrent requests with texts that begin alike. Every answer has
+// the bits of a cold run, before and after a restart. CI draws some combinations of
+// models and cache types.
 func TestCrowd(t *testing.T) {
 	seed := testSeed(t)
 	draw := rand.New(rand.NewPCG(seed, 11))
@@ -173,7 +173,7 @@ func TestCrowd(t *testing.T) {
 	}
 	for i := range draws {
 		m, list := models[draw.IntN(len(models))], types
-		if i%2 == 0 { // as many types with an exact window as without
+		if i%2 == 0 { // half of the types have an exact window
 			list = packed
 		}
 		want := kv.Want{K: list[draw.IntN(len(list))], V: list[draw.IntN(len(list))]}
@@ -188,8 +188,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// gather runs a crowd, and returns how many prompt tokens came from the cache, and how
-// many slots were saved and restored.
+// gather runs a crowd. It returns how many prompt tokens came from the cache, and
+// how many slots were saved and restored.
 func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) (used, moved int) {
 	c := &crowd{rng: rng, slots: 2 + rng.IntN(3)}
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: []int64{0, 1 << 30}[rng.IntN(2)], o: engine.Options{
@@ -233,8 +233,8 @@ func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) (used, mov
 	return c.used, c.moved
 }
 
-// TestDisplaced: a prefix store in which one piece displaces another takes what it can
-// and does not try forever.
+// TestDisplaced checks that a prefix store in which one piece displaces another
+// stores what it can and stops trying.
 func TestDisplaced(t *testing.T) {
 	i := slices.IndexFunc(reuseModels(t), func(m reuseModel) bool { return m.name == "qwen35moe" })
 	path := reuseModels(t)[i].path(t)

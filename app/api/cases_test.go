@@ -10,23 +10,23 @@ import (
 	"godwit/app/api/wire"
 )
 
-// act is a request, what the model then writes, and what has to come of it in every
-// dialect that can ask for it, whole and streamed.
+// act is a request with the text that the model then writes, and the expected
+// answer in every dialect that supports the request, whole and streamed.
 type act struct {
 	what  string
 	asked asked
 	text  string // answer of the model
-	want  said   // finish counts for calls alone
+	want  said   // the finish reason is compared only for calls
 	// refused reports that the grammar of the answer does not allow the text.
 	refused bool
-	prompt  []string // texts that are in the prompt
-	absent  []string // texts that are not
-	notice  string   // part of a notice; empty: any or none
+	prompt  []string // texts that the prompt must contain
+	absent  []string // texts that it must not contain
+	notice  string   // part of the expected notice; if empty, notices are not checked
 }
 
-// scene is a model with what it says.
+// scene is a model with its requests.
 type scene struct {
-	number   int // position in the list of cases
+	number   int // number in the list of cases
 	template string
 	controls []string
 	acts     []act
@@ -35,12 +35,12 @@ type scene struct {
 func number(n int) *int  { return &n }
 func truth(b bool) *bool { return &b }
 
-// called is the answer of a call of weather.
+// called is an answer that calls weather.
 func calledWeather(thinking, text string) said {
 	return said{text: text, thinking: thinking, call: "weather", arguments: romeInput, finish: "tool_calls"}
 }
 
-// Every numbered case holds in every dialect that can ask for it, streamed and not.
+// Every numbered case holds in every dialect that supports it, streamed and not.
 func TestCases(t *testing.T) {
 	seen := map[int]map[string]int{}
 	for _, s := range scenes() {
@@ -76,7 +76,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// act asks once and compares.
+// act sends a request and compares the answer.
 func (v *reciter) act(t *testing.T, d *speaker, p act, stream bool) {
 	t.Helper()
 	v.t = t
@@ -136,7 +136,7 @@ func (d *speaker) read(t *testing.T, r reply, stream bool) (s said) {
 	return s
 }
 
-// said asks for an answer and reads it.
+// said sends a request and reads the answer.
 func (v *reciter) said(d *speaker, body object) (said, reply) {
 	t := v.t.(*testing.T)
 	t.Helper()
@@ -147,9 +147,10 @@ func (v *reciter) said(d *speaker, body object) (said, reply) {
 	return d.read(t, r, body["stream"] == true), r
 }
 
-// touched are the dialects that each case touches. Forms and tools have no place in LM
-// Studio's chat, tools none in Ollama's generate, and neither they nor Ollama's chat can
-// demand a call. Case 6 also has TestControlEndsThinking and TestBudgetNames, case 10 TestLooseSchemas.
+// touched lists the dialects for each case. LM Studio's chat has neither forms nor
+// tools, Ollama's generate has no tools, and neither of them nor Ollama's chat can
+// require a call. Case 6 is also covered by TestControlEndsThinking and
+// TestBudgetNames, and case 10 by TestLooseSchemas.
 var touched = func() map[int][]string {
 	chats := []string{"chat", "llama-server", "LM Studio", "responses", "messages", "Ollama"}
 	forms := append(slices.Clone(chats), "Ollama generate")

@@ -50,8 +50,8 @@ type Server struct {
 	stop      context.CancelFunc
 	flight    chan struct{} // one entry per request that holds a body
 	readers   readers       // requests whose bodies are still arriving
-	raw       budget        // budget for bytes of large bodies
-	values    budget        // budget for bytes of bodies read into values
+	raw       budget        // budget for the bytes of large bodies
+	values    budget        // budget for the bytes of parsed bodies
 	work      sync.WaitGroup
 	started   time.Time
 	beat      time.Duration // interval between heartbeats of a stream

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// writeMetrics writes our metrics, and the same under llama-server's names, which
-// existing dashboards read.
+// writeMetrics writes Godwit's metrics, and the same values under llama-server's
+// names for existing dashboards.
 func (s *Server) writeMetrics(w io.Writer) {
 	s.metrics.WritePrometheus(w)
 	c := &s.counters

@@ -40,9 +40,9 @@ type asked struct {
 	strict  bool   // the schemas must hold completely
 
 	any      bool   // the answer is any JSON object
-	effort   string // how much the model thinks
-	template string // chat template in place of the model's own
-	turns    []turn // conversation; nil: a question
+	effort   string // reasoning effort
+	template string // chat template that replaces the model's own
+	turns    []turn // conversation; nil for a single question
 }
 
 // tool is the offered function, in OpenAI's form.

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// own are the handlers of the server's own endpoints: its memory, cache and document.
+// own lists the handlers of the server's own endpoints: memory, cache and API
+// document.
 var own = []string{"clearPrefixes", "kv", "kvPlan", "openapiDocument", "prefixes", "whoHolds"}
 
-// Handlers of a dialect are in the dialect's package.
+// The handlers of a dialect are in the dialect's package.
 func TestHandlersOfDialects(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 10 {
@@ -51,7 +52,7 @@ func handles(f *ast.FuncType) bool {
 	return slices.Equal(params, []string{"ResponseWriter", "Request"}) && f.Results != nil && len(f.Results.List) == 1 && last(f.Results.List[0].Type) == "error"
 }
 
-// last is the name of a type, without its package and star.
+// last returns the name of a type without its package and star.
 func last(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:

@@ -37,7 +37,7 @@ func (s *Server) dialects() []wire.Dialect {
 	}
 }
 
-// ownRoutes are the endpoints of Godwit's own: what the server keeps.
+// ownRoutes are Godwit's own endpoints, which show what the server stores.
 func (s *Server) ownRoutes() []wire.Route {
 	return []wire.Route{
 		wire.On("GET", "/api/kv", "Show what each layer of the loaded model stores, read back from memory.", s.kv, nil, engine.Plan{}, "model"),

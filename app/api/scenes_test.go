@@ -25,8 +25,8 @@ func scenes() []scene {
 	return slices.Concat(formScenes(), thinkingScenes(), slipScenes(), turnScenes(), templateScenes())
 }
 
-// formScenes are forms of the answer behind thinking, beside tools, and with keywords
-// that no grammar has.
+// formScenes test forms of the answer after reasoning, together with tools, and
+// with keywords that grammars do not support.
 func formScenes() []scene {
 	seven := said{text: form7, thinking: "Let me see."}
 	behind := []act{
@@ -47,7 +47,7 @@ func formScenes() []scene {
 		{what: "a loose schema that holds", asked: asked{form: sometimes}, text: "Hm.</think>\n\n" + `{"a": 3}`, want: said{text: `{"a": 3}`, thinking: "Hm."}, notice: "may not follow #/properties/a/not"},
 	}
 	switched := slices.Clone(behind)
-	for i := range switched { // the template thinks if it is asked to
+	for i := range switched { // the template opens reasoning if the request asks for it
 		switched[i].asked.effort = "high"
 	}
 	return []scene{
@@ -58,7 +58,7 @@ func formScenes() []scene {
 	}
 }
 
-// thinkingScenes are calls inside thinking, stray tags, efforts and budgets.
+// thinkingScenes test calls inside reasoning, stray tags, efforts and budgets.
 func thinkingScenes() []scene {
 	kimiCall := `<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>{"city": "Rome"}<|tool_call_end|><|tool_calls_section_end|>`
 	mention := "I could write " + qwenCall + " and so on."
@@ -107,7 +107,7 @@ func thinkingScenes() []scene {
 	}
 }
 
-// slipScenes are near misses of the syntaxes of calls, and texts that look like calls.
+// slipScenes test malformed calls, and texts that look like calls.
 func slipScenes() []scene {
 	rome := calledWeather("", "")
 	off := asked{tools: true, think: truth(false)}
@@ -153,7 +153,7 @@ func slipScenes() []scene {
 	}
 }
 
-// turnScenes are conversations that templates were not written for.
+// turnScenes test conversations that template authors did not expect.
 func turnScenes() []scene {
 	twice := asked{tools: true, turns: []turn{{"system", "Xq7first"}, {"system", "Xq7second"}, {"user", "Xq7user"}}}
 	late := asked{tools: true, turns: []turn{{"system", "Xq7first"}, {"user", "Xq7user"}, {"system", "Xq7second"}}}
@@ -164,7 +164,7 @@ func turnScenes() []scene {
 		{what: "a late system message with tools", asked: late, text: "Hello", want: hello, prompt: []string{"Xq7first", "Xq7second", "Xq7user", "weather"}},
 	}
 	r1 := slices.Clone(keepsLast)
-	for i := range r1 { // its prompt opens the thinking
+	for i := range r1 { // its prompt opens the reasoning
 		r1[i].text = "</think>Hello"
 	}
 	alone := []act{{what: "a system message alone", asked: lone, text: "Hello", want: hello, prompt: []string{"Xq7first"}}}
@@ -184,7 +184,7 @@ func turnScenes() []scene {
 	}
 }
 
-// templateScenes are chat templates in requests.
+// templateScenes test chat templates in requests.
 func templateScenes() []scene {
 	const own = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[Xq7own]"
 	return []scene{{9, "Qwen3.5-4B", chatML, []act{

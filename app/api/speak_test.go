@@ -2,11 +2,11 @@ package api
 
 import "encoding/json"
 
-// turn is a message of a conversation. The role call is a call of weather by the
-// assistant, result is what the tool returned.
+// turn is a message in a conversation. The role call is a call of weather by the
+// assistant, and the role result is the tool's result.
 type turn struct{ role, text string }
 
-// add puts the fields of the effort and of the template into a body.
+// add adds the fields for effort and template to a body.
 func (a asked) add(o object, effort, template string) {
 	if a.effort != "" && effort != "" {
 		o[effort] = a.effort
@@ -103,7 +103,7 @@ func generateDialect() dialect {
 	}
 }
 
-// studioDialect is LM Studio's endpoint that remembers conversations.
+// studioDialect is LM Studio's endpoint with stored conversations.
 func studioDialect() dialect {
 	whole := func(v map[string]any) (s said) {
 		list, _ := v["output"].([]any)
@@ -145,14 +145,14 @@ func studioDialect() dialect {
 	}
 }
 
-// speaker is a dialect with what it can ask for.
+// speaker is a dialect with the features that it supports.
 type speaker struct {
 	name string
 	dialect
 	takes []string
 }
 
-// speakers are all endpoints that answer conversations.
+// speakers are all endpoints with conversations.
 func speakers() []speaker {
 	all := []string{"form", "any", "grammar", "tools", "forced", "strict", "think", "budget", "effort", "template", "turns"}
 	at := func(path string, d dialect) dialect {
@@ -171,7 +171,7 @@ func speakers() []speaker {
 	}
 }
 
-// wants are what a request asks for.
+// wants returns the features that a request needs.
 func (a asked) wants() (list []string) {
 	for what, is := range map[string]bool{
 		"form": a.form != nil, "any": a.any, "grammar": a.grammar != "", "tools": a.tools, "forced": a.forced, "strict": a.strict,

@@ -7,17 +7,18 @@ import (
 	"godwit/engine"
 )
 
-// Models are what the endpoints about the server itself need of its models.
+// Models provides the functions of the server's models that the endpoints about the
+// server need.
 type Models interface {
-	// Health reports whether the model of a server that has only one is loaded.
+	// Health reports whether the model of a single-model server is loaded.
 	Health() (ready bool, err error)
-	// Adapters lists the LoRA adapters with the scales in use.
+	// Adapters lists the LoRA adapters with their current scales.
 	Adapters() ([]engine.LoRA, error)
 	// SetAdapters sets scales by path.
 	SetAdapters(by map[string]float32)
 }
 
-// Parts are what the dialect needs beside a server's services.
+// Parts are what the dialect needs in addition to a server's services.
 type Parts struct {
 	Models  Models
 	States  *States
@@ -36,5 +37,5 @@ type dialect struct {
 	version string
 }
 
-// asLoaded is a request for a model as it is loaded.
+// asLoaded is a request for a model with its loaded context.
 func asLoaded(name string) wire.Head { return wire.Head{Model: name, AsLoaded: true} }

@@ -20,8 +20,8 @@ import (
 	"godwit/engine"
 )
 
-// States is the folder of saved slots. It is kept within a budget: the files
-// that were used longest ago go first.
+// States is the folder of saved slots. Its size is limited. The least recently used
+// files are deleted first.
 type States struct {
 	dir    string
 	budget int64
@@ -35,7 +35,8 @@ var stateFile = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`)
 // partSuffix marks an incomplete file.
 const partSuffix = ".part"
 
-// NewStates keeps slots in a folder; empty: none are kept.
+// NewStates returns a store for slots in a folder. If folder is empty, nothing is
+// saved.
 func NewStates(dir string, budget int64) (*States, error) {
 	if dir == "" {
 		return &States{}, nil
@@ -44,7 +45,7 @@ func NewStates(dir string, budget int64) (*States, error) {
 	return &States{dir: dir, budget: budget}, err
 }
 
-// Budget changes the bytes that the folder holds at most.
+// Budget changes the size limit of the folder.
 func (s *States) Budget(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +131,7 @@ func saved(root *os.Root, name string) bool {
 	return err == nil && string(head) == engine.SlotMagic
 }
 
-// PartAge is the age from which an unfinished file has no writer any more.
+// PartAge is the age at which an incomplete file has no writer any more.
 const PartAge = time.Hour
 
 // left reports whether a file may be left over from an interrupted save.

@@ -2,11 +2,11 @@ package openai
 
 import "godwit/app/api/wire"
 
-// Parts are what the dialect needs beside a server's services.
+// Parts are what the dialect needs in addition to a server's services.
 type Parts struct {
 	Memory   *Memory
 	Controls *wire.Controls
-	// Other answers the endpoints about models in the form of another dialect.
+	// Other answers the model endpoints in the form of another dialect.
 	Other Listed
 }
 

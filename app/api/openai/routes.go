@@ -26,7 +26,7 @@ func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.
 	}, libraryRoutes(svc, shelf, p.Other), refusalRoutes())
 }
 
-// Refusals are endpoints of OpenAI's that need another kind of model.
+// Refusals are endpoints of OpenAI that need other kinds of models.
 var Refusals = map[string]string{
 	"/v1/moderations":          "moderation needs a classifier; ask the model in a chat, with a JSON schema for the answer",
 	"/v1/audio/speech":         "audio is not supported, because models write only text",

@@ -1,5 +1,5 @@
-// Package resume keeps streamed answers for a while, so that they continue when their
-// clients go and can be read again.
+// Package resume stores streamed answers for a while, so that they continue when
+// their clients disconnect and can be read again.
 package resume
 
 import (
@@ -15,8 +15,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// Header makes a streamed answer resumable under the name in it: it continues when its
-// client goes, and GET /v1/stream reads it again.
+// Header makes a streamed answer resumable under the name in the header. The answer
+// continues when its client disconnects, and GET /v1/stream reads it again.
 const Header = "X-Conversation-Id"
 
 // Limits of resumable streams.
@@ -31,10 +31,10 @@ const (
 type Streams struct {
 	host wire.Host
 	mu   sync.Mutex
-	list []*replay // the oldest first
+	list []*replay // oldest first
 }
 
-// New keeps the streams of a server.
+// New returns the resumable streams of a server.
 func New(host wire.Host) *Streams { return &Streams{host: host} }
 
 // replay is a streamed answer that clients follow. Its writer never waits for them.

@@ -2,8 +2,8 @@ package wire
 
 import "godwit/engine"
 
-// Budget bounds the thinking of an answer, under the names that local servers have
-// agreed on. Every dialect takes them beside its own names.
+// Budget limits the reasoning of an answer, under the names that local servers
+// share. Every dialect accepts these in addition to its own names.
 type Budget struct {
 	ThinkingBudget   *int    `json:"thinking_budget_tokens" min:"-1" doc:"Maximum reasoning tokens; then the answer follows. -1: no limit."`
 	ReasoningBudget  *int    `json:"reasoning_budget" min:"-1" doc:"Same as thinking_budget_tokens."`
@@ -11,8 +11,8 @@ type Budget struct {
 	ReasoningMessage *string `json:"reasoning_budget_message" most:"65536" doc:"Text inserted when the budget ends the reasoning."`
 }
 
-// Over returns the budget of a request, which replaces what it sets of the server's
-// budget; nil stands for thinking without a limit.
+// Over returns the server's budget with the values that the request sets. nil means
+// reasoning without a limit.
 func (b *Budget) Over(server *engine.Budget) *engine.Budget {
 	if *b == (Budget{}) {
 		return server
