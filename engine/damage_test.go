@@ -133,7 +133,7 @@ func TestNotNumbers(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"output_norm.weight", "blk.1.ffn_down.weight"} {
-		if err := m.damaged(name, 0, nan32...).first(t, engine.Options{Unchecked: true}); !errors.Is(err, engine.ErrLogits) || !strings.Contains(err.Error(), "behind the attention of layer 1") {
+		if err := m.damaged(name, 0, nan32...).first(t, engine.Options{Unchecked: true}); !errors.Is(err, engine.ErrLogits) || !strings.Contains(err.Error(), "after the attention of layer 1") {
 			t.Errorf("NaN in %s: %v", name, err)
 		}
 	}

@@ -489,7 +489,7 @@ func (m *Model) named(err error) error {
 	case errors.As(err, &odd):
 		return fmt.Errorf("%s: %w: %w", m.Path, ErrLogits, err)
 	case errors.Is(err, ErrLogits):
-		return fmt.Errorf("%s: %w behind the attention of layer %d, the last one", m.Path, err, m.Config().Layers-1)
+		return fmt.Errorf("%s: %w after the attention of layer %d, the last layer", m.Path, err, m.Config().Layers-1)
 	case errors.Is(err, backend.ErrDamaged):
 		return fmt.Errorf("%s: %w", m.Path, err)
 	}

@@ -131,7 +131,7 @@ func (c *benchCmd) roofline(r *run) error {
 		fmt.Fprintf(r.out, "| %s | %.1f GB/s | %s | %.0f Gop/s | %s |\n", t.Type, t.MatVec, share(t.MatVecShare), t.MatMul, share(t.MatMulShare))
 	}
 	if impossible {
-		fmt.Fprintf(r.out, "\n(!) More than the limit: the machine did other things while that was measured.\n")
+		fmt.Fprintf(r.out, "\n(!) Above the limit, because the machine did other work during the measurement of the limit.\n")
 	}
 	return nil
 }

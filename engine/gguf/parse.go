@@ -408,7 +408,7 @@ func locate(data []byte, h *head, align uint64, offsets, sizes []uint64) error {
 		t := &h.tensors[i]
 		order[i] = i
 		if offsets[i]%align != 0 {
-			return fmt.Errorf("%w: tensor %q lies at offset %d, not a multiple of %d", ErrInvalid, t.Name, offsets[i], align)
+			return fmt.Errorf("%w: tensor %q is at offset %d, which is not a multiple of %d", ErrInvalid, t.Name, offsets[i], align)
 		}
 		if offsets[i] > room || sizes[i] > room-offsets[i] {
 			return fmt.Errorf("%w: tensor %q needs %d bytes at offset %d, the file has %d there; fetch it again",

@@ -120,7 +120,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		{"{{ 'a' | nope }}", "template fault: line 1: No filter named 'nope' found."},
 		{"{{ [].clear() }}", "not allowed in a template: line 1: access to attribute 'clear' of 'list' object is unsafe"},
 		{"{{ raise_exception('go away') }}", "go away"},
-		{"{% include 'x' %}", "template syntax: line 1: 'include' is not supported: a chat template stands alone"},
+		{"{% include 'x' %}", "template syntax: line 1: 'include' is not supported, because a chat template cannot use other templates"},
 	} {
 		tmpl, err := Parse(c.source, Limits{})
 		if err == nil {

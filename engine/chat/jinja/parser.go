@@ -208,7 +208,7 @@ func (p *parser) statement(ends []string) ([]stmt, error) {
 	case "print":
 		return p.print(at)
 	case "extends", "include", "import", "from":
-		return nil, p.fail("'%s' is not supported: a chat template stands alone", t.text)
+		return nil, p.fail("'%s' is not supported, because a chat template cannot use other templates", t.text)
 	}
 	if len(ends) > 0 {
 		return nil, p.fail("unknown tag '%s', looking for %v", t.text, ends)
