@@ -100,12 +100,12 @@ func (c *crowd) draw(t *testing.T, recurrent bool) {
 	c.add(t, trunk)
 }
 
-// ask runs a question with random settings: a salt, private mode, a given slot, or
-// a client that disconnects before the end.
+// ask runs a question with random settings: a salt, private mode, a given slot, a
+// promised length, or a client that disconnects before the end.
 func (c *crowd) ask(t *testing.T, rng *rand.Rand) {
 	q := c.questions[rng.IntN(len(c.questions))]
 	j := sched.Job{
-		Prompt: q.prompt, Slot: -1, Most: len(q.rows), Salt: []string{"", "b"}[rng.IntN(2)], Private: rng.IntN(8) == 0,
+		Prompt: q.prompt, Slot: -1, Most: len(q.rows) * rng.IntN(2), Salt: []string{"", "b"}[rng.IntN(2)], Private: rng.IntN(8) == 0,
 	}
 	if rng.IntN(4) == 0 {
 		j.Slot = rng.IntN(c.slots)
