@@ -6,9 +6,10 @@
 //	l, err := s.Listen()
 //	err = s.Serve(ctx, l, models.Close)   // until ctx ends; open streams end within seconds
 //
-// Handlers contain no logic. The packages below read bodies into wire types,
-// translate those to engine.Request, and write engine.Event in the form of their
-// dialect.
+// Each dialect is a package below, with its routes, its handlers and its form of errors.
+// It reads bodies into wire types, translates those to engine.Request, and writes
+// engine.Event in its own form. The server has the guard, the limits and the metrics, and
+// the endpoints about its own memory and cache.
 package api
 
 import (
