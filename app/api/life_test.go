@@ -270,8 +270,8 @@ func TestShutdownInStep(t *testing.T) {
 			<-hold
 		}
 	})
-	if e := v.ending; e.drain >= e.kill || e.kill >= e.leave || e.leave >= 5*time.Second {
-		t.Errorf("a server ends within %+v, want less than 5 s", e)
+	if e := v.ending; e.drain >= e.kill || e.kill >= e.leave || e.leave >= 3*time.Second {
+		t.Errorf("a server ends within %+v, want less than 3 s", e)
 	}
 	v.ending = ending{drain: time.Millisecond, kill: time.Hour, leave: time.Millisecond}
 	answers := make(chan reply, 2)

@@ -137,11 +137,11 @@ func URL(l net.Listener) string {
 
 // endings are the times of a shutdown.
 func endings() ending {
-	return ending{drain: 2 * time.Second, kill: 3500 * time.Millisecond, leave: 4300 * time.Millisecond}
+	return ending{drain: 700 * time.Millisecond, kill: 2 * time.Second, leave: 2900 * time.Millisecond}
 }
 
 // Serve serves requests until ctx ends. Then it ends all requests and calls last to
-// close what they used, all within five seconds. It closes l.
+// close what they used, all within three seconds. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
