@@ -22,6 +22,7 @@ type (
 	Plan          = kv.Plan
 	CacheWant     = kv.Want
 	NotNumbers    = backend.NotNumbers
+	Bytes         = backend.Bytes   // prints as a size that people read
 	InputError    = chat.InputError // an invalid conversation, with the path of the field
 )
 

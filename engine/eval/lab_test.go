@@ -316,7 +316,7 @@ func TestRecommend(t *testing.T) {
 	}{
 		{"anything goes", all, 0, "q4_0", map[string]string{"q8_0": "not measured", "Q4_0 + q4_0": "same cache", "f16": "not measured"}},
 		{"f16 alone", eval.Limits{Agreement: 1, KLD: 0}, 0, "f16", map[string]string{"q8_0": "divergence", "q4_0": "divergence"}},
-		{"too little memory", all, size(pairs[2]) - 1, "", map[string]string{"q4_0": "budget", "f16": "budget"}},
+		{"too little memory", all, size(pairs[2]) - 1, "", map[string]string{"q4_0": "iB, the budget is ", "f16": "iB, the budget is "}},
 		{"f16 too large", none, size(pairs[0]) - 1, "", map[string]string{"f16": "budget", "q8_0": "agreement"}},
 	} {
 		store := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"godwit/engine"
 	"godwit/engine/kv"
 )
 
@@ -79,7 +80,7 @@ func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
 		same := slices.IndexFunc(list[:i], func(b candidate) bool { return samePlan(&b.plan, &c.plan) })
 		switch {
 		case a.Budget > 0 && v.Bytes > a.Budget:
-			v.Reasons = append(v.Reasons, fmt.Sprintf("takes %d bytes, the budget is %d", v.Bytes, a.Budget))
+			v.Reasons = append(v.Reasons, fmt.Sprintf("takes %v, the budget is %v", engine.Bytes(v.Bytes), engine.Bytes(a.Budget)))
 		case same >= 0:
 			v.Reasons = append(v.Reasons, fmt.Sprintf("gets the same cache as %v on this model", list[same].Pair))
 		case rec.Found:
