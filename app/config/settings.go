@@ -116,7 +116,8 @@ type Library struct {
 
 // App holds the settings of the program itself.
 type App struct {
-	LogLevel string `toml:"log_level" name:"log-level" default:"info" enum:"debug,info,warn,error" applies:"now" group:"Application" gui:"How much is written to the log." help:"Log level."`
-	Theme    string `toml:"theme" kong:"-" default:"system" enum:"system,light,dark" applies:"now" group:"Application" gui:"Light or dark." help:"Colour theme of the window."`
-	Welcomed bool   `toml:"welcomed" kong:"-" default:"false" applies:"now" hidden:"" group:"Application" help:"The window was opened before."`
+	LogLevel   string `toml:"log_level" name:"log-level" default:"info" enum:"debug,info,warn,error" applies:"now" group:"Application" gui:"How much is written to the log." help:"How much is logged."`
+	Theme      string `toml:"theme" kong:"-" default:"system" enum:"system,light,dark" applies:"now" group:"Application" gui:"Light or dark." help:"Colours of the window."`
+	ChatTitles bool   `toml:"chat_titles" kong:"-" default:"true" applies:"now" group:"Application" gui:"The model names a new chat after its first answer, when it has nothing else to do." help:"Have the model name new chats."`
+	Welcomed   bool   `toml:"welcomed" kong:"-" default:"false" applies:"now" hidden:"" group:"Application" help:"The window has been opened before."`
 }

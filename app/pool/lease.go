@@ -65,6 +65,27 @@ func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease
 	}
 }
 
+// Borrow leases a model that is loaded and that nobody uses or waits for. It starts no
+// load, and the time at which the model is unloaded stays. Otherwise it returns nil.
+func (p *Pool) Borrow(path string) *Lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[path]
+	if p.closed || e == nil || e.state != Loaded || e.users > 0 || e.idle != nil {
+		return nil
+	}
+	keep := time.Duration(-1)
+	if !e.until.IsZero() {
+		keep = max(time.Until(e.until), time.Millisecond)
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer, e.until = nil, time.Time{}
+	}
+	e.users++
+	return &Lease{Engine: e.engine, Model: e.info, p: p, entry: e, keep: &keep}
+}
+
 // try leases a loaded model, or starts the load and returns a channel to wait for.
 // If it returns a lease, the channel reports the end of the load, and the lease
 // already counts as a user, so that nothing unloads the model first. Without a

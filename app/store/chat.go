@@ -201,6 +201,22 @@ func (s *Store) ChangeChat(ctx context.Context, id int64, change ChatChange) (Ch
 	return c, err
 }
 
+// Suggest gives a chat a title that a model wrote, unless a person has named it. It
+// reports whether the chat has it now.
+func (s *Store) Suggest(ctx context.Context, id int64, title string) (named bool, err error) {
+	title = cleanTitle(title)
+	err = s.write(ctx, fmt.Sprintf("name chat %d", id), func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, "UPDATE chat SET title = ?, auto = 0 WHERE id = ? AND auto AND ? <> ''", title, id, title)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		named = n > 0
+		return err
+	})
+	return named, err
+}
+
 // retitle sets the title of c. An empty title is replaced by one made from the
 // first message.
 func retitle(ctx context.Context, tx *sql.Tx, c *Chat, title string) error {

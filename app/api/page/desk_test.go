@@ -118,6 +118,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	if p, err = New(models, o); err != nil {
 		t.Fatal(err)
 	}
+	p.titles.wait = time.Hour // no title by itself
 	start.Server.Port = 0
 	s, err := api.New(models, api.Options{Settings: start})
 	if err != nil {

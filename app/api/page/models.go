@@ -273,6 +273,7 @@ func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 // unload saves the chats in a model's slots and unloads it.
 func (p *Page) unload(ctx context.Context, path string) error {
+	p.titles.yield()
 	if err := p.saveHeld(ctx, path); err != nil {
 		p.log.Warn("chat states not saved", "err", err)
 	}

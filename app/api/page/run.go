@@ -32,6 +32,7 @@ func (p *Page) lasting() (context.Context, context.CancelFunc) {
 // run generates a draft's text in a goroutine. An error is stored as the error of
 // the answer, because the question is stored too.
 func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
+	p.titles.yield()
 	message := d.Message()
 	request, err := p.asks(ctx, message, goOn)
 	if err != nil {
@@ -147,6 +148,7 @@ func (w *writer) write(ctx context.Context) {
 		lease.Release()
 	}
 	w.tell(stored)
+	w.p.titleLater(w.m, &stored)
 }
 
 // forgetState deletes the chat's saved state, because it may be the cause of NaN
