@@ -71,54 +71,79 @@ func folderExists(ctx context.Context, tx *sql.Tx, id int64) error {
 	return nil
 }
 
-// Preset is a named system prompt with sampling settings.
+// Preset is a named system prompt with settings and a model.
 type Preset struct {
 	ID       int64           `json:"id"`
 	Name     string          `json:"name"`
 	System   string          `json:"system"`
+	Model    string          `json:"model"` // empty: whatever the chat has
 	Settings json.RawMessage `json:"settings" ts:"ChatSettings"`
 }
 
 // SavePreset stores a new preset (ID 0) or changes one. Names must be unique.
 func (s *Store) SavePreset(ctx context.Context, p Preset) (Preset, error) {
-	err := s.write(ctx, "save preset", func(tx *sql.Tx) error {
-		var err error
-		if p.Name = cleanTitle(p.Name); p.Name == "" {
-			return fmt.Errorf("%w: a preset needs a name", ErrInput)
-		}
-		if p.System, err = cleanText(p.System); err != nil {
-			return err
-		}
-		if p.Settings, err = cleanObject(p.Settings); err != nil {
-			return err
-		}
-		var taken int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM preset WHERE name = ? AND id <> ?", p.Name, p.ID).Scan(&taken); err != nil {
-			return err
-		}
-		if taken > 0 {
-			return fmt.Errorf("%w: a preset %q already exists", ErrInput, p.Name)
-		}
-		if p.ID != 0 {
-			return oneRow(tx.ExecContext(ctx, "UPDATE preset SET name = ?, system = ?, settings = ? WHERE id = ?", p.Name, p.System, string(p.Settings), p.ID))
-		}
-		result, err := tx.ExecContext(ctx, "INSERT INTO preset(name, system, settings) VALUES (?, ?, ?)", p.Name, p.System, string(p.Settings))
-		if err != nil {
-			return err
-		}
-		p.ID, err = result.LastInsertId()
+	err := s.write(ctx, "save preset", func(tx *sql.Tx) (err error) {
+		p, err = savePreset(ctx, tx, p)
 		return err
 	})
 	return p, err
 }
 
+func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
+	var err error
+	if p.Name = cleanTitle(p.Name); p.Name == "" {
+		return p, fmt.Errorf("%w: a preset needs a name", ErrInput)
+	}
+	if p.System, err = cleanText(p.System); err != nil {
+		return p, err
+	}
+	if p.Model, err = cleanText(p.Model); err != nil {
+		return p, err
+	}
+	if p.Settings, err = cleanObject(p.Settings); err != nil {
+		return p, err
+	}
+	var taken int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM preset WHERE name = ? AND id <> ?", p.Name, p.ID).Scan(&taken); err != nil {
+		return p, err
+	}
+	if taken > 0 {
+		return p, fmt.Errorf("%w: a preset %q already exists", ErrInput, p.Name)
+	}
+	if p.ID != 0 {
+		return p, oneRow(tx.ExecContext(ctx, "UPDATE preset SET name = ?, system = ?, model = ?, settings = ? WHERE id = ?", p.Name, p.System, p.Model, string(p.Settings), p.ID))
+	}
+	result, err := tx.ExecContext(ctx, "INSERT INTO preset(name, system, model, settings) VALUES (?, ?, ?, ?)", p.Name, p.System, p.Model, string(p.Settings))
+	if err != nil {
+		return p, err
+	}
+	p.ID, err = result.LastInsertId()
+	return p, err
+}
+
+// PutPresets stores presets, all or none. Each replaces the one of its name.
+func (s *Store) PutPresets(ctx context.Context, list []Preset) error {
+	return s.write(ctx, "put presets", func(tx *sql.Tx) error {
+		for _, p := range list {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM preset WHERE name = ?", cleanTitle(p.Name)); err != nil {
+				return err
+			}
+			p.ID = 0
+			if _, err := savePreset(ctx, tx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Presets lists the presets by name.
 func (s *Store) Presets(ctx context.Context) ([]Preset, error) {
 	presets := []Preset{}
-	err := s.each(ctx, "SELECT id, name, system, settings FROM preset ORDER BY name COLLATE NOCASE, id", nil, func(r row) error {
+	err := s.each(ctx, "SELECT id, name, system, model, settings FROM preset ORDER BY name COLLATE NOCASE, id", nil, func(r row) error {
 		var p Preset
 		var settings string
-		err := r.Scan(&p.ID, &p.Name, &p.System, &settings)
+		err := r.Scan(&p.ID, &p.Name, &p.System, &p.Model, &settings)
 		p.Settings = json.RawMessage(settings)
 		presets = append(presets, p)
 		return err

@@ -372,6 +372,21 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%.40q: %v, want ErrInput", bad.Name, err)
 		}
 	}
+	put := []Preset{{Name: "Coder", System: "Be brief.", Model: "owl"}, {Name: "x", Settings: json.RawMessage(`[1]`)}}
+	if err := s.PutPresets(ctx, put); !errors.Is(err, ErrInput) {
+		t.Errorf("a preset without an object: %v, want ErrInput", err)
+	}
+	if got := must[[]Preset](t)(s.Presets(ctx)); len(got) != 2 || got[1].System != "Be exact." || got[1].ID != p.ID {
+		t.Errorf("presets after a refusal: %+v", got)
+	}
+	if err := s.PutPresets(ctx, put[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if got := must[[]Preset](t)(s.Presets(ctx)); len(got) != 2 || got[1].System != "Be brief." || got[1].Model != "owl" {
+		t.Errorf("presets after another of the name: %+v", got)
+	} else {
+		p.ID = got[1].ID
+	}
 	if err := s.DeletePreset(ctx, p.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -294,40 +294,6 @@ func (p *Page) deleteFolder(_ http.ResponseWriter, r *http.Request) (any, error)
 	return nil, nil
 }
 
-func (p *Page) savePreset(w http.ResponseWriter, r *http.Request) (any, error) {
-	var preset store.Preset
-	if err := read(w, r, textBody, &preset); err != nil {
-		return nil, err
-	}
-	if _, _, err := readSettings(preset.Settings); err != nil {
-		return nil, err
-	}
-	preset, err := p.o.Store.SavePreset(r.Context(), preset)
-	if err != nil {
-		return nil, err
-	}
-	return preset, p.presetsChanged(r)
-}
-
-func (p *Page) deletePreset(_ http.ResponseWriter, r *http.Request) (any, error) {
-	preset, err := id(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.o.Store.DeletePreset(r.Context(), preset); err != nil {
-		return nil, err
-	}
-	return nil, p.presetsChanged(r)
-}
-
-func (p *Page) presetsChanged(r *http.Request) error {
-	list, err := p.o.Store.Presets(r.Context())
-	if err == nil {
-		p.events.publish("presets", "presets", list)
-	}
-	return err
-}
-
 // choose shows the branch of a message.
 func (p *Page) choose(_ http.ResponseWriter, r *http.Request) (any, error) {
 	message, err := id(r)

@@ -85,7 +85,7 @@ func (p *Page) nativeSave(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	var q struct {
 		Name string `json:"name"`
-		What string `json:"what"` // chat, chats, diagnostics
+		What string `json:"what"` // chat, chats, presets, diagnostics
 		Chat int64  `json:"chat"`
 		As   string `json:"as"`
 	}
@@ -99,6 +99,8 @@ func (p *Page) nativeSave(w http.ResponseWriter, r *http.Request) (any, error) {
 		_, err = p.export(r.Context(), &data, q.Chat, q.As)
 	case "chats":
 		err = p.o.Store.ExportJSON(r.Context(), &data)
+	case "presets":
+		err = p.writePresets(r.Context(), &data)
 	case "diagnostics":
 		err = p.diagnose(&data)
 	default:

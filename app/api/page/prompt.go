@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"godwit/app/api/wire"
 	"godwit/app/config"
@@ -83,7 +84,7 @@ func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engin
 	if own.MaxTokens > 0 {
 		r.MaxTokens = own.MaxTokens
 	}
-	r.Chat = &engine.Chat{Messages: conversation(chat.System, path), Continue: goOn, Thinking: own.Thinking}
+	r.Chat = &engine.Chat{Messages: conversation(variables(chat.Model, time.Now()).Replace(chat.System), path), Continue: goOn, Thinking: own.Thinking}
 	if s.Server.ChatTemplateKwargs != "" {
 		r.Chat.Kwargs = json.RawMessage(s.Server.ChatTemplateKwargs)
 	}

@@ -41,6 +41,8 @@ func (p *Page) endpoints() map[string]handler {
 		"POST /app/folders":                  p.saveFolder,
 		"DELETE /app/folders/{id}":           p.deleteFolder,
 		"POST /app/presets":                  p.savePreset,
+		"GET /app/presets/export":            p.exportPresets,
+		"POST /app/presets/import":           p.importPresets,
 		"DELETE /app/presets/{id}":           p.deletePreset,
 		"POST /app/messages/{id}/edit":       p.editMessage,
 		"POST /app/messages/{id}/regenerate": p.regenerate,
