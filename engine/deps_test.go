@@ -281,7 +281,7 @@ func walk(t *testing.T, nested bool, fn func(name string)) {
 		case name == ".":
 			return nil
 		case strings.HasPrefix(base, ".") && base != ".ci", base == "testdata", base == "node_modules",
-			name == "frontend/dist", name == "build/bin", name == "frontend/wailsjs":
+			name == "frontend/dist", name == "frontend/src/paraglide", name == "build/bin", name == "frontend/wailsjs":
 			return fs.SkipDir
 		}
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name), "go.mod")); err == nil && !nested {

@@ -52,6 +52,12 @@ function noteToasts() {
 /** Waits until a page has told something, which may be gone again. */
 export const told = (page, words) => page.waitForFunction((words) => globalThis.told.some((text) => text.includes(words)), words);
 
+/** Chooses an option of a field by their names. */
+export async function select(field, name) {
+  await field.click();
+  await field.page().getByRole('option', { name, exact: true }).click();
+}
+
 /** Closes a page and says what went wrong on it. */
 export async function leave(page) {
   await page.context().close();

@@ -2,7 +2,7 @@
 // drafting.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { answered, drawn, held, launch, leave, say, told, visit, write } from './browser.mjs';
+import { answered, drawn, held, launch, leave, say, select, told, visit, write } from './browser.mjs';
 import { conversation, lastingPort, newHome, serve } from './server.mjs';
 
 let browser;
@@ -53,9 +53,19 @@ describe('a chat', () => {
     const whole = await answered(page);
     assert.ok(whole.startsWith(first.slice(0, 40)), `${whole} does not begin as ${first}`);
     await page.locator('article:not(.mine)').getByRole('button', { name: 'Delete' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.locator('article:not(.mine)').waitFor({ state: 'detached' });
     assert.equal(await page.locator('article').count(), 1);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.locator('article:not(.mine)').waitFor();
+    await page.locator('article.mine').hover();
+    await page.locator('article.mine').getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('2 messages deleted').waitFor();
+    const id = new URL(page.url()).hash.split('/').pop();
+    const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE');
+    await say(page, 'Hello.'); // what is deleted has to go first
+    await ended;
+    await answered(page);
+    assert.deepEqual((await server.api('GET', `/app/chats/${id}`)).messages.map((m) => m.role), ['user', 'assistant']);
     await leave(page);
   });
 
@@ -101,6 +111,10 @@ describe('a chat', () => {
     await page.reload();
     await page.getByRole('region', { name: 'Birds' }).getByRole('link', { name: 'Renamed' }).waitFor();
     const link = page.getByRole('link', { name: 'Renamed' });
+    await choose(page, 'Folder Birds', 'Delete folder');
+    await page.getByRole('region', { name: 'Birds' }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByRole('region', { name: 'Birds' }).getByRole('link', { name: 'Renamed' }).waitFor();
     await choose(page, 'Chat actions', 'Delete');
     await link.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Undo' }).click();
@@ -125,7 +139,7 @@ describe('a chat', () => {
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Delete preset' }).waitFor();
     await newChat(page);
-    await page.getByRole('combobox', { name: /^Preset/ }).selectOption('Bird');
+    await select(page.getByRole('combobox', { name: 'Preset' }), 'Bird');
     await page.waitForFunction(() => document.querySelector('aside textarea').value === 'You are a bird.');
     await leave(page);
   });
@@ -195,7 +209,7 @@ describe('a chat', () => {
     await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.getByLabel('System prompt').waitFor();
     await server.api('POST', `/app/chats/${id}`, { settings: { max_tokens: 5 } });
-    await page.waitForFunction(() => document.querySelector('aside > label input[type=number]').value === '5');
+    await page.waitForFunction(() => document.querySelector('aside .line input[type=number]').value === '5');
     const letGo = await held(page, `**/app/chats/${id}`);
     for (const [name, value] of [['Temperature', '0.5'], ['Top P', '0.7'], ['Top K', '9']]) await page.getByLabel(name, { exact: true }).fill(value);
     await page.getByLabel('Top K', { exact: true }).blur();

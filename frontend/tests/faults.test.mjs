@@ -190,6 +190,21 @@ describe('the page', () => {
     await leave(page);
   });
 
+  it('says in units what a load lacks, and what would fit', async () => {
+    await server.api('POST', '/app/settings', { changes: { 'engine.ctx_size': 16_777_216 } });
+    const page = await visit(browser, `${server.url}/#/models`);
+    const card = page.getByRole('article', { name: 'small' });
+    const unload = card.getByRole('button', { name: 'Unload' });
+    await card.waitFor();
+    if (await unload.isVisible()) await unload.click();
+    await card.getByRole('button', { name: 'Load', exact: true }).click();
+    const fault = card.getByRole('alert');
+    await fault.getByText(/takes [\d.]+ GiB with the model, [\d.]+ [GM]iB is free; the largest that fits is \d+ tokens/).waitFor();
+    assert.doesNotMatch(await fault.innerText(), /\d{9}/);
+    await server.api('POST', '/app/settings', { changes: { 'engine.ctx_size': 4096 } });
+    await leave(page);
+  });
+
   it('scrolls a table in a narrow window instead of breaking its words apart', async () => {
     const table = '| Name | What it is | Where it lives |\n|---|---|---|\n| Godwit | A long-billed wader | Mudflats and estuaries |';
     const page = await opened('A table', ['A table, please.', table], { viewport: { width: 420, height: 800 } });

@@ -2,7 +2,7 @@
 // server.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { answered, drawn, faultsOfAccess, held, launch, leave, say, told, visit } from './browser.mjs';
+import { answered, drawn, faultsOfAccess, held, launch, leave, say, select, told, visit } from './browser.mjs';
 import { conversation, lastingPort, manyMessages, newHome, serve } from './server.mjs';
 
 let browser;
@@ -213,6 +213,10 @@ describe('how it looks', () => {
     }
     await go(page, '#/chat/1');
     assert.equal(await page.locator('.said').first().evaluate((e) => getComputedStyle(e).fontSize), '16px');
+    await page.locator('article.mine').first().hover();
+    await page.locator('article.mine').first().getByRole('button', { name: 'Edit' }).click();
+    assert.equal(await page.getByRole('textbox', { name: 'Edit message' }).evaluate((e) => getComputedStyle(e).fontSize), '16px');
+    await page.keyboard.press('Escape');
     await leave(page);
   });
 
@@ -220,12 +224,12 @@ describe('how it looks', () => {
     const page = await visit(browser, `${server.url}/#/settings/general`);
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await ground();
-    await page.getByLabel('Theme', { exact: true }).selectOption('dark');
+    await select(page.getByRole('combobox', { name: 'Theme' }), 'Dark');
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
     assert.notEqual(await ground(), light);
     await page.reload();
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
-    await page.getByLabel('Theme', { exact: true }).selectOption('system');
+    await select(page.getByRole('combobox', { name: 'Theme' }), 'Match system');
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
     await leave(page);
   });

@@ -16,9 +16,12 @@ import (
 // only that their text is kept.
 var permitted = []string{"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD", "(MPL-2.0 OR Apache-2.0)"}
 
-// npmPackages returns the packages in package-lock.json that the page itself needs.
-// Packages for its build and tests are marked dev and left out. complete reports
-// whether the licence texts could be read.
+// compiled are the build's packages that write code of their own into the page.
+var compiled = []string{"@inlang/paraglide-js"}
+
+// npmPackages returns the packages that package-lock.json installs for the page
+// itself; those for its build and tests are marked dev and left out. complete
+// reports whether the licence texts were there to read.
 func npmPackages(frontend string) (packages []work, complete bool, err error) {
 	data, err := os.ReadFile(filepath.Join(frontend, "package-lock.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +41,7 @@ func npmPackages(frontend string) (packages []work, complete bool, err error) {
 	complete = true
 	for path, p := range lock.Packages {
 		_, name, ok := strings.Cut(path, "node_modules/")
-		if !ok || p.Dev || p.Optional {
+		if !ok || p.Dev && !slices.Contains(compiled, name) || p.Optional {
 			continue
 		}
 		if !slices.Contains(permitted, p.License) {

@@ -3,6 +3,7 @@
 // program and the server is elsewhere on loopback.
 
 import type { Config } from './types';
+import * as msg from '../paraglide/messages.js';
 
 /** An error response, or no response at all (status 0). */
 export class ApiError extends Error {
@@ -38,7 +39,7 @@ async function send(url: string, init: RequestInit): Promise<Response> {
     answer = await fetch(url, init);
   } catch (err) {
     if (init.signal?.aborted) throw err;
-    throw new ApiError(0, 'offline', "Can't reach Godwit. Is it still running?");
+    throw new ApiError(0, 'offline', msg.api_cant_reach_godwit_is_it_still());
   }
   if (!answer.ok) throw await refusal(answer);
   return answer;
@@ -54,12 +55,12 @@ async function refusal(answer: Response): Promise<ApiError> {
   } catch {
     // not JSON
   }
-  return new ApiError(answer.status, '', text.slice(0, 500) || `the server answered ${answer.status}`);
+  return new ApiError(answer.status, '', text.slice(0, 500) || msg.api_the_server_answered({ status: answer.status }));
 }
 
 /** Sends a request to one of the page's endpoints, or to any path of the server. */
 export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal, again = false): Promise<Response> {
-  if (!config) throw new ApiError(0, 'offline', 'not connected');
+  if (!config) throw new ApiError(0, 'offline', msg.api_not_connected());
   const headers: Record<string, string> = { Authorization: `Bearer ${config.token}` };
   let payload: BodyInit | undefined;
   if (body instanceof Blob) {

@@ -22,7 +22,25 @@ export function steps(top: number): number[] {
   return list;
 }
 
-/** Ticks of a logarithmic axis in tokens: at most nine powers of two up to the maximum. */
+/**
+ * Places for labels that want to be at some heights, lowest first: each at least a gap
+ * above the one before, and all between top and bottom as far as they have room.
+ */
+export function spread(wanted: number[], gap: number, top: number, bottom: number): number[] {
+  const list: number[] = [];
+  for (const at of wanted) list.push(Math.min(at, (list.at(-1) ?? bottom + gap) - gap));
+  for (let i = list.length - 1, least = top; i >= 0; i--, least += gap) list[i] = Math.max(list[i]!, least);
+  return list;
+}
+
+/** Of the steps of an axis those that have room for their labels: each other one, each fourth, and so on. */
+export function thin(list: number[], room: number, each: number): number[] {
+  let step = 1;
+  while (list.length / step > Math.max(room / each, 1)) step *= 2;
+  return list.filter((_, i) => (list.length - 1 - i) % step === 0);
+}
+
+/** Steps of a logarithmic axis of tokens: the powers of two up to the most, at most nine. */
 export function lengthSteps(most: number): number[] {
   const list: number[] = [];
   for (let at = 1 << Math.floor(Math.log2(Math.max(most, 1))); at >= 64 && list.length < 9; at /= 2) list.unshift(at);

@@ -1,9 +1,11 @@
-/** Copies text to the clipboard and confirms it on the button. */
+import * as msg from '../paraglide/messages.js';
+
+/** Puts text on the clipboard, and says so on the button that asked for it. */
 export async function copyText(text: string, button?: Element): Promise<boolean> {
   const done = (await viaClipboard(text)) || viaSelection(text);
   const before = button?.textContent;
-  if (button && done && before !== 'Copied') {
-    button.textContent = 'Copied';
+  if (button && done && before !== msg.copied()) {
+    button.textContent = msg.copied();
     setTimeout(() => (button.textContent = before ?? ''), 1500);
   }
   return done;

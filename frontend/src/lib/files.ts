@@ -1,4 +1,5 @@
 import type { Attachment } from './types';
+import * as msg from '../paraglide/messages.js';
 
 /** Maximum size of an attached file in bytes. A larger one would not fit any context. */
 const largest = 4 << 20;
@@ -7,15 +8,15 @@ const largest = 4 << 20;
 export async function readFiles(files: Iterable<File>): Promise<Attachment[]> {
   const list: Attachment[] = [];
   for (const file of files) {
-    if (file.size > largest) throw new Error(`${file.name} is larger than 4 MiB`);
+    if (file.size > largest) throw new Error(msg.files_is_larger_than_4_mi_b({ file: file.name }));
     const bytes = new Uint8Array(await file.arrayBuffer());
     let text: string;
     try {
       text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     } catch {
-      throw new Error(`${file.name} can't be attached: only text files are supported`);
+      throw new Error(msg.files_cant_be_attached_only_text_files({ file: file.name }));
     }
-    if (text.includes('\0')) throw new Error(`${file.name} can't be attached: only text files are supported`);
+    if (text.includes('\0')) throw new Error(msg.files_cant_be_attached_only_text_files({ file: file.name }));
     list.push({ name: file.name, type: file.type || 'text/plain', text });
   }
   return list;

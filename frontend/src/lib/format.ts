@@ -1,6 +1,8 @@
 // Numbers and times for people, in the page's language, which is English. If the
 // browser's language is a kind of English, such as en-GB, its date format is used.
 
+import * as msg from '../paraglide/messages.js';
+
 function language(): string {
   try {
     const own = Intl.getCanonicalLocales(navigator.language)[0] ?? 'en';
@@ -48,17 +50,17 @@ export function tokens(n: number): string {
 
 /** Names the memory that limits weights and cache: that of the device that runs the model. */
 export function budgetName(machine: { backend: string }): string {
-  if (machine.backend === 'metal') return 'GPU working set';
-  return machine.backend === 'cpu' ? 'free memory' : 'free GPU memory';
+  if (machine.backend === 'metal') return msg.format_gpu_working_set();
+  return machine.backend === 'cpu' ? msg.format_free_memory() : msg.format_free_gpu_memory();
 }
 
 /** Says how much of a prompt was reused and from where, if that is known already. */
 export function reuse(prompt: number, cached: number, disk: number, source = true): string {
   if (cached <= 0) return '';
-  const text = `${count(cached)} of ${count(prompt)} cached`;
-  if (disk >= cached) return `${text} on disk`;
-  if (disk > 0) return `${text}, ${count(disk)} of them on disk`;
-  return source ? `${text} in memory` : text;
+  const text = msg.format_of_cached({ cached: count(cached), prompt: count(prompt) });
+  if (disk >= cached) return msg.format_on_disk({ text });
+  if (disk > 0) return msg.format_of_them_on_disk({ text, disk: count(disk) });
+  return source ? msg.format_in_memory({ text }) : text;
 }
 
 export function parameters(n: number): string {
@@ -87,9 +89,9 @@ export function moment(time: string): string {
 export function since(time: string, now = new Date()): string {
   const start = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
   const days = Math.ceil((start - new Date(time).getTime()) / 86_400_000);
-  if (days <= 0) return 'Today';
-  if (days === 1) return 'Yesterday';
-  if (days <= 7) return 'Last seven days';
-  if (days <= 30) return 'Last thirty days';
-  return 'Older';
+  if (days <= 0) return msg.format_today();
+  if (days === 1) return msg.format_yesterday();
+  if (days <= 7) return msg.format_last_seven_days();
+  if (days <= 30) return msg.format_last_thirty_days();
+  return msg.format_older();
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import words from '../../messages/en.json';
 import { glossary } from './glossary';
 
 const sources = import.meta.glob<string>(['../**/*.svelte', '../state/*.ts', '../lib/{api,files,format}.ts'], { query: '?raw', import: 'default', eager: true });
@@ -17,8 +18,9 @@ describe('the words of the page', () => {
   it('are those of the glossary', () => {
     expect(Object.keys(sources).length).toBeGreaterThan(40);
     const found: string[] = [];
-    for (const [path, text] of Object.entries(sources)) {
-      const words = shown(path, text).toLowerCase();
+    const all = [...Object.entries(sources).map(([path, text]) => [path, shown(path, text)]), ...Object.entries(words)];
+    for (const [path, text] of all) {
+      const words = text!.toLowerCase();
       for (const [term, avoided] of Object.entries(glossary)) {
         for (const word of avoided) if (words.includes(word)) found.push(`${path}: “${word}”, say “${term}”`);
       }

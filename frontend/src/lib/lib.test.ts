@@ -1,6 +1,7 @@
 import { File } from 'node:buffer'; // jsdom's own File cannot be read
 import { describe, expect, it } from 'vitest';
-import { lengthSteps, range, steps } from './axes';
+import { lengthSteps, range, spread, steps, thin } from './axes';
+import { family, recommended } from './family';
 import { fileName, readFiles } from './files';
 import { budgetName, bytes, duration, parameters, reuse, since, tokens } from './format';
 import { EventParser } from './sse';
@@ -60,6 +61,35 @@ describe('the plot', () => {
     const o = { weights: 100, curves: [{ bytes: [10, 900] }], budget: 5000 } as unknown as Outlook;
     expect(range(o)).toEqual({ top: 1080, limit: false });
     expect(range({ ...o, budget: 1500 }).limit).toBe(true);
+  });
+});
+
+describe('files of a repository', () => {
+  it('have one to begin with, which fits', () => {
+    const file = (quant: string, size: number, fit = 'fits') => ({ quant, size, fit });
+    expect(recommended([file('Q8_0', 8), file('Q4_K_M', 4), file('Q2_K', 2)])?.quant).toBe('Q4_K_M');
+    expect(recommended([file('Q8_0', 8, 'tight'), file('Q4_K_M', 4, 'tight'), file('Q2_K', 2), file('Q3_K_M', 3)])?.quant).toBe('Q3_K_M');
+    expect(recommended([file('UD-Q2_K_XL', 3), file('Q2_K', 2)])?.size).toBe(3);
+    expect(recommended([file('Q4_K_M', 4, 'large')])).toBe(undefined);
+  });
+  it('are marked by family', () => {
+    expect(family('qwen3').mark).toBe('Qw');
+    expect(family('gemma3').hue).toBe(family('gemma').hue);
+    expect(family('').mark).toBe('?');
+  });
+});
+
+describe('labels of a plot', () => {
+  it('keep apart at either edge', () => {
+    expect(spread([90, 50, 10], 15, 10, 95)).toEqual([90, 50, 10]);
+    expect(spread([99, 98, 97], 15, 10, 95)).toEqual([95, 80, 65]);
+    expect(spread([12, 11, 3], 15, 10, 95)).toEqual([40, 25, 10]);
+  });
+  it('are left out where there is no room', () => {
+    const all = lengthSteps(32_768);
+    expect(thin(all, 900, 46)).toEqual(all);
+    expect(thin(all, 280, 46)).toEqual([128, 512, 2048, 8192, 32_768]);
+    expect(thin(all, 0, 46)).toEqual([32_768]);
   });
 });
 

@@ -1,9 +1,10 @@
 // The plot of memory over context length, in a separately loaded module.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { lengthSteps, range, steps } from './axes';
+import { lengthSteps, range, spread, steps, thin } from './axes';
 import { budgetName, bytes, tokens } from './format';
 import type { Outlook } from './types';
+import * as msg from '../paraglide/messages.js';
 
 /** Marks that a plot shows in addition to the curves. */
 export interface Marks {
@@ -39,7 +40,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     legend: { show: false },
     scales: { x: { time: false, distr: 3, log: 2, range: [Math.min(o.lengths[0] ?? 1, longest / 2), longest] }, y: { range: [0, top] } },
     axes: [
-      { ...axis, size: 34, splits: () => lengthSteps(longest), values: (_, list) => list.map((n) => tokens(n)) },
+      { ...axis, size: 34, splits: () => thin(lengthSteps(longest), element.clientWidth - 88, 46), values: (_, list) => list.map((n) => tokens(n)) },
       { ...axis, size: 72, splits: () => steps(top), values: (_, list) => list.map((n) => (n === 0 ? '0' : bytes(n))) },
     ],
     series: [{}, ...o.curves.map((c, i) => ({ label: c.name, ...lines[i % lines.length], fill: i === 0 ? `color-mix(in srgb, ${colour('--plot-1')} 9%, transparent)` : undefined, points: { show: false } }))],
@@ -49,7 +50,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
           if (limit) band(u, o.budget, colour('--bad'), budgetName(o.machine), font);
           names(u, o, lines.map((line) => line.stroke), font);
           if (marks.context > 0 && marks.context <= longest) rule(u, 'x', marks.context, colour('--text'), '', font);
-          if (marks.most > 0 && marks.most < longest) rule(u, 'x', marks.most, colour('--good'), 'fits', font);
+          if (marks.most > 0 && marks.most < longest) rule(u, 'x', marks.most, colour('--good'), msg.plot_fits(), font);
         },
       ],
       setCursor: [(u) => onhover(u.cursor.idx ?? null)],
@@ -74,7 +75,7 @@ function band(u: uPlot, limit: number, colour: string, text: string, font: strin
   ctx.fillStyle = colour;
   ctx.fillRect(bbox.left, bbox.top, bbox.width, at - bbox.top);
   ctx.restore();
-  rule(u, 'y', limit, colour, `beyond ${text}`, font);
+  rule(u, 'y', limit, colour, msg.plot_beyond({ text }), font);
 }
 
 /** Writes the name of each line at its right end, one below the other where lines meet. */
@@ -86,13 +87,11 @@ function names(u: uPlot, o: Outlook, colours: string[], font: string) {
   ctx.save();
   ctx.font = font.replace(/^\d+px/, `${size}px`);
   ctx.textAlign = 'right';
-  let last = Infinity;
-  for (const { text, colour, at } of list) {
-    const y = Math.max(bbox.top + size, Math.min(at, last - 1.1 * size, bbox.top + bbox.height - 0.4 * size));
+  const places = spread(list.map((name) => name.at), 1.15 * size, bbox.top + size, bbox.top + bbox.height - 0.4 * size);
+  list.forEach(({ text, colour }, i) => {
     ctx.fillStyle = colour;
-    ctx.fillText(text, bbox.left + bbox.width - 0.5 * size, y);
-    last = y;
-  }
+    ctx.fillText(text, bbox.left + bbox.width - 0.5 * size, places[i]!);
+  });
   ctx.restore();
 }
 
@@ -116,7 +115,12 @@ function rule(u: uPlot, axis: 'x' | 'y', value: number, colour: string, text: st
   if (text) {
     ctx.font = font.replace(/^\d+px/, `${13 * ratio}px`);
     if (axis === 'y') ctx.fillText(text, bbox.left + 8 * ratio, at - 5 * ratio);
-    else ctx.fillText(text, at + 5 * ratio, bbox.top + 12 * ratio);
+    else {
+      const width = ctx.measureText(text).width;
+      // At the right edge the word stands before its line. The names of the lines are at their height there.
+      const after = at + 10 * ratio + width < bbox.left + 0.7 * bbox.width;
+      ctx.fillText(text, after ? at + 5 * ratio : at - 5 * ratio - width, bbox.top + (after ? 12 * ratio : bbox.height - 6 * ratio));
+    }
   }
   ctx.restore();
 }

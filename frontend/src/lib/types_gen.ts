@@ -103,6 +103,8 @@ export interface Preset {
   id: number;
   name: string;
   system: string;
+  /** empty: whatever the chat has */
+  model: string;
   settings: ChatSettings;
 }
 

@@ -1,4 +1,5 @@
 import type { RendererObject, Token, Tokens } from 'marked';
+import * as msg from '../paraglide/messages.js';
 
 export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -39,7 +40,7 @@ export const renderer: RendererObject = {
   code({ text, lang }) {
     const name = escape(/^[\w+#.-]*/.exec(lang ?? '')?.[0] ?? '');
     return (
-      `<figure class="code"><figcaption><span>${name}</span><button type="button" data-copy="">Copy</button></figcaption>` +
+      `<figure class="code"><figcaption><span>${name}</span><button type="button" data-copy="">${escape(msg.copy())}</button></figcaption>` +
       `<pre tabindex="0"><code>${escape(text)}</code></pre></figure>`
     );
   },
@@ -48,7 +49,7 @@ export const renderer: RendererObject = {
       `<${tag}${c.align ? ` align="${c.align}"` : ''}>${this.parser.parseInline(c.tokens)}</${tag}>`;
     const row = (cells: typeof token.header, tag: string) => `<tr>${cells.map((c) => cell(c, tag)).join('')}</tr>`;
     return (
-      `<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>${row(token.header, 'th')}</thead>` +
+      `<div class="scroll" tabindex="0" role="region" aria-label="${escape(msg.markdown_table())}"><table><thead>${row(token.header, 'th')}</thead>` +
       `<tbody>${token.rows.map((r) => row(r, 'td')).join('')}</tbody></table></div>`
     );
   },

@@ -16,35 +16,36 @@ import { drafts } from './drafts.svelte';
 import { open } from './open.svelte';
 import { go } from './route.svelte';
 import { attempt, say, undoTime } from './toasts.svelte';
+import * as msg from '../paraglide/messages.js';
 
 /** The actions for a chat. */
 export function chatMenu(chat: Chat): (Item | 'line')[] {
   const folders: Item[] = chats.folders
     .filter((f) => f.id !== chat.folder)
-    .map((f) => ({ label: `Move to ${f.name}`, icon: FolderInput, run: () => void change(chat, { folder: f.id }) }));
+    .map((f) => ({ label: msg.actions_move_to({ name: f.name }), icon: FolderInput, run: () => void change(chat, { folder: f.id }) }));
   return [
-    { label: 'Rename', icon: Pencil, run: () => void rename(chat) },
-    { label: chat.pinned ? 'Unpin' : 'Pin', icon: chat.pinned ? PinOff : Pin, run: () => void change(chat, { pinned: !chat.pinned }) },
+    { label: msg.actions_rename(), icon: Pencil, run: () => void rename(chat) },
+    { label: chat.pinned ? msg.actions_unpin() : msg.actions_pin(), icon: chat.pinned ? PinOff : Pin, run: () => void change(chat, { pinned: !chat.pinned }) },
     ...folders,
-    { label: 'Move to new folder…', icon: FolderInput, run: () => void moveToNew(chat) },
-    ...(chat.folder ? [{ label: 'Remove from folder', icon: FolderMinus, run: () => void change(chat, { folder: 0 }) }] : []),
+    { label: msg.actions_move_to_new_folder(), icon: FolderInput, run: () => void moveToNew(chat) },
+    ...(chat.folder ? [{ label: msg.actions_remove_from_folder(), icon: FolderMinus, run: () => void change(chat, { folder: 0 }) }] : []),
     'line',
-    { label: 'Export as Markdown', icon: Download, run: () => void exportChat(chat, 'markdown') },
-    { label: 'Export as JSON', icon: FileJson, run: () => void exportChat(chat, 'json') },
+    { label: msg.actions_export_as_markdown(), icon: Download, run: () => void exportChat(chat, 'markdown') },
+    { label: msg.actions_export_as_json(), icon: FileJson, run: () => void exportChat(chat, 'json') },
     'line',
-    { label: 'Delete', icon: Trash2, danger: true, run: () => drop(chat) },
+    { label: msg.word_delete(), icon: Trash2, danger: true, run: () => drop(chat) },
   ];
 }
 
 const change = (chat: Chat, what: Partial<Chat>) => attempt(() => chats.change(chat.id, () => what));
 
-async function rename(chat: Chat) {
-  const title = await named('Rename chat', chat.title);
+export async function rename(chat: Chat) {
+  const title = await named(msg.actions_rename_chat(), chat.title);
   if (title) await change(chat, { title });
 }
 
 async function moveToNew(chat: Chat) {
-  const name = await named('New folder', '', 'Create', 'Name of the folder');
+  const name = await named(msg.actions_new_folder(), '', msg.actions_create(), msg.actions_name_of_the_folder());
   if (!name) return;
   await attempt(async () => {
     const folder = await chats.saveFolder({ name });
@@ -69,8 +70,8 @@ function drop(chat: Chat) {
   };
   leaving.set(chat.id, finish);
   setTimeout(() => void finish(), undoTime);
-  say('Chat deleted', {
-    label: 'Undo',
+  say(msg.actions_chat_deleted(), {
+    label: msg.actions_undo(),
     run: () => {
       if (!leaving.delete(chat.id)) return;
       chats.hide(chat.id, false);
@@ -87,13 +88,27 @@ async function exportChat(chat: Chat, as: 'markdown' | 'json') {
 /** Exports every chat. */
 export const exportAll = () => save('godwit-chats.json', '/app/export', { what: 'chats' });
 
-// The window saves through the system's dialog, because web views do not save
-// downloads.
+/** Exports every preset. */
+export const exportPresets = () => save('godwit-presets.json', '/app/presets/export', { what: 'presets' });
+
+/** Imports presets; one of a name that is here is replaced. */
+export async function importPresets() {
+  const [file] = await chooseFiles('.json,application/json', false);
+  if (!file) return;
+  await attempt(async () => {
+    const answer = await request('POST', '/app/presets/import', file);
+    const { presets: n } = (await answer.json()) as { presets: number };
+    say(n === 1 ? msg.actions_imported_1_preset() : msg.actions_imported_presets({ count: n }));
+  }, 'panel');
+}
+
+// The window saves through a dialog of the system: web views keep downloads to
+// themselves.
 async function save(name: string, path: string, what: object) {
   await attempt(async () => {
     if (desktop()) {
       const { path: where } = await post<{ path: string }>('/app/native/save', { name, ...what });
-      if (where) say(`Saved ${where}`);
+      if (where) say(msg.actions_saved({ where }));
       return;
     }
     const answer = await request('GET', path);
@@ -126,7 +141,7 @@ export async function importFiles(files: File[]) {
   const { id } = last;
   await attempt(async () => {
     await chats.refresh();
-    say(n === 1 ? 'Imported 1 chat' : `Imported ${n} chats`);
+    say(n === 1 ? msg.actions_imported_1_chat() : msg.actions_imported_chats({ value: n }));
     go({ view: 'chat', chat: id });
   });
 }

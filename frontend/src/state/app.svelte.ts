@@ -8,6 +8,7 @@ import { renderer } from './markdown.svelte';
 import { open } from './open.svelte';
 import { go, route } from './route.svelte';
 import { say } from './toasts.svelte';
+import * as msg from '../paraglide/messages.js';
 
 /** Settings that every view shows. */
 interface Shared {
@@ -73,7 +74,7 @@ class App {
     } catch (err) {
       const locked = err instanceof ApiError && err.status === 401;
       this.phase = locked ? 'locked' : 'broken';
-      this.failure = !locked ? explain(err) : key ? 'Incorrect API key.' : '';
+      this.failure = !locked ? explain(err) : key ? msg.app_incorrect_api_key() : '';
     }
     this.started = false;
   }
@@ -127,7 +128,7 @@ class App {
   private arrived(name: string) {
     const now = route.now;
     if (this.usable.some((m) => m.name !== name) || now.view !== 'chat' || now.chat) {
-      say(`${name} is ready`, { label: 'Chat', run: () => this.chatWith(name) });
+      say(msg.app_is_ready({ name }), { label: msg.chat(), run: () => this.chatWith(name) });
       return;
     }
     this.chatWith(name);

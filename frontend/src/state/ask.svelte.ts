@@ -1,5 +1,7 @@
 // Dialogs with which the whole page waits for the user.
 
+import * as msg from '../paraglide/messages.js';
+
 export interface Question {
   title: string;
   text: string;
@@ -29,7 +31,7 @@ export async function confirmed(title: string, text: string, confirm: string): P
   return (await ask({ title, text, confirm, danger: true })) !== undefined;
 }
 
-/** Asks for a name. Returns undefined if the user cancels. */
-export function named(title: string, input: string, confirm = 'Save', placeholder = ''): Promise<string | undefined> {
+/** Asks for a name; undefined when the person thinks better of it. */
+export function named(title: string, input: string, confirm = msg.save(), placeholder = ''): Promise<string | undefined> {
   return ask({ title, text: '', confirm, input, placeholder });
 }

@@ -5,6 +5,7 @@ import { readFiles } from '../lib/files';
 import { drafts } from './drafts.svelte';
 import { route } from './route.svelte';
 import { attempt, complain, say } from './toasts.svelte';
+import * as msg from '../paraglide/messages.js';
 
 const isModel = (file: File) => /\.gguf$/i.test(file.name);
 
@@ -29,13 +30,13 @@ class Dropped {
     event.preventDefault();
     this.over = false;
     const { files, folders } = contents(event.dataTransfer);
-    if (folders && !desktop()) complain(new Error('Browsers hide folder paths. Enter it under Models.'));
+    if (folders && !desktop()) complain(new Error(msg.dropped_browsers_hide_folder_paths_enter_it()));
     const models = files.filter(isModel);
     const others = files.filter((file) => !isModel(file));
     if (models.length > 0) void (desktop() ? tellWindow(event, models) : this.upload(models));
     if (others.length === 0) return;
     if (route.now.view === 'chat') void attach(route.now.chat, others);
-    else if (!desktop()) complain(new Error(`${others[0]!.name} isn't a GGUF file.`));
+    else if (!desktop()) complain(new Error(msg.dropped_isnt_a_gguf_file({ name: others[0]!.name })));
   }
 
   /** Browsers do not reveal a file's path, so the file is copied. */
@@ -73,7 +74,7 @@ export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
 }
 
 export function added(names: string[] | undefined) {
-  if (names?.length) say(names.length === 1 ? `Added ${names[0]}` : `Added ${names.length} models`);
+  if (names?.length) say(names.length === 1 ? msg.dropped_added({ name: names[0]! }) : msg.dropped_added_models({ count: names.length }));
 }
 
 // The system reports dropped files to the window, except on Windows. There the web

@@ -6,7 +6,7 @@ import { recall, remember } from '../lib/window';
 import { chats } from './chats.svelte';
 import { drafts } from './drafts.svelte';
 import { go } from './route.svelte';
-import { complain } from './toasts.svelte';
+import { complain, undoTime } from './toasts.svelte';
 
 /** Number of messages in a request, and maximum number in the document. */
 export const pageSize = 60;
@@ -62,6 +62,8 @@ class Open {
   private turn = 0;
   private measured = 0;
   private queue: Promise<unknown> = Promise.resolve();
+  /** The message that is about to be deleted, with all below it; until then it is out of sight. */
+  private leaving?: { id: number; depth: number; finish: () => Promise<void> };
 
   chat = $derived(chats.find(this.id));
   end = $derived(this.first + this.messages.length);
@@ -97,6 +99,7 @@ class Open {
   }
 
   private turnTo(id: number) {
+    void this.leaving?.finish();
     ++this.turn;
     this.queue = Promise.resolve();
     for (const [id, f] of [...this.followed]) this.unfollow(id, f);
@@ -135,12 +138,14 @@ class Open {
   }
 
   private put(part: Part) {
+    const end = this.leaving?.depth ?? Infinity;
+    const messages = part.messages.filter((m) => m.depth < end);
     this.fault = '';
-    this.total = part.total;
-    this.messages = part.messages.map((m) => this.grown(m));
-    this.first = part.messages[0]?.depth ?? part.total;
-    drafts.recall(part.messages);
-    for (const m of part.messages) if (m.status === 'running') this.follow(m.id);
+    this.total = Math.min(part.total, end);
+    this.messages = messages.map((m) => this.grown(m));
+    this.first = messages[0]?.depth ?? this.total;
+    drafts.recall(messages);
+    for (const m of messages) if (m.status === 'running') this.follow(m.id);
   }
 
   /** The current version of a message. For a followed message, this is the stream's. */
@@ -239,6 +244,7 @@ class Open {
 
   /** Requests an answer. Until it has started, no other can be requested in the chat. */
   private async ask(work: (here: Here) => Promise<void>) {
+    await this.leaving?.finish();
     const id = this.id;
     this.asking.push(id);
     try {
@@ -284,6 +290,11 @@ class Open {
     await post(`/app/messages/${id}/stop`);
   }
 
+  /** Deletes at once what is about to be deleted. */
+  async dropNow() {
+    await this.leaving?.finish();
+  }
+
   choose(id: number): Promise<void> {
     return this.inTurn(async (here) => {
       await post(`/app/messages/${id}/choose`);
@@ -291,11 +302,32 @@ class Open {
     });
   }
 
-  drop(id: number): Promise<void> {
-    return this.inTurn(async (here) => {
-      await remove(`/app/messages/${id}`);
-      await this.reread(here);
-    });
+  /** Deletes a message and all below it in a while; the result brings it back until then. */
+  async drop({ id, depth }: Message): Promise<() => void> {
+    await this.leaving?.finish();
+    const gone = { id, depth, finish: () => Promise.resolve() };
+    const over = () => {
+      clearTimeout(timer);
+      removeEventListener('pagehide', gone.finish);
+      if (this.leaving === gone) this.leaving = undefined;
+    };
+    gone.finish = async () => {
+      if (this.leaving !== gone) return;
+      const asked = remove(`/app/messages/${id}`);
+      over();
+      await asked.catch((err) => complain(err));
+      await this.inTurn((here) => this.reread(here, ''));
+    };
+    const timer = setTimeout(() => void gone.finish(), undoTime);
+    addEventListener('pagehide', gone.finish);
+    this.leaving = gone;
+    this.messages = this.messages.filter((m) => m.depth < depth);
+    this.total = depth;
+    return () => {
+      if (this.leaving !== gone) return;
+      over();
+      this.inTurn((here) => this.reread(here, '')).catch(complain);
+    };
   }
 
   /** Requests how much of the context the chat uses. */
