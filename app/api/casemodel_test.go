@@ -73,23 +73,23 @@ func recite(t *testing.T, template string, controls ...string) *reciter {
 }
 
 // says sets the text of the next answers.
-func (r *reciter) says(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.text = text
+func (v *reciter) says(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.text = text
 }
 
 // read returns the prompt of the last answer.
-func (r *reciter) read() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.prompt
+func (v *reciter) read() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.prompt
 }
 
-func (r *reciter) encode(text string) (out []llm.Token) {
+func (v *reciter) encode(text string) (out []llm.Token) {
 	for text != "" {
 		id, n := llm.Token(text[0]), 1
-		for i, c := range r.controls {
+		for i, c := range v.controls {
 			if strings.HasPrefix(text, c) && len(c) > n {
 				id, n = llm.Token(256+i), len(c)
 			}
@@ -99,13 +99,13 @@ func (r *reciter) encode(text string) (out []llm.Token) {
 	return out
 }
 
-func (r *reciter) decode(tokens []llm.Token) string {
+func (v *reciter) decode(tokens []llm.Token) string {
 	var b strings.Builder
 	for _, id := range tokens {
 		if id < 256 {
 			b.WriteByte(byte(id))
 		} else {
-			b.WriteString(r.controls[id-256])
+			b.WriteString(v.controls[id-256])
 		}
 	}
 	return b.String()

@@ -116,6 +116,22 @@ func TestTemplateInRequest(t *testing.T) {
 	}
 }
 
+// A chat template for a text that is continued is refused, not ignored.
+func TestTemplateWithoutChat(t *testing.T) {
+	v := shared(t)
+	for path, body := range map[string]object{
+		"/v1/completions": {"prompt": "a"}, "/api/v0/completions": {"prompt": "a"}, "/completion": {"prompt": "a"}, "/completions": {"prompt": "a"},
+		"/infill": {"input_prefix": "a", "input_suffix": "b"},
+	} {
+		for _, stream := range []bool{false, true} {
+			body["stream"], body["chat_template"] = stream, "{{ messages[0].content }}"
+			if r := v.ask("POST", path, body); r.status != 400 || !strings.Contains(string(r.body), "without a chat template") {
+				t.Errorf("%s, stream %v: %d %s", path, stream, r.status, r.body)
+			}
+		}
+	}
+}
+
 // Stop strings work in the responses API as in chats.
 func TestResponsesStop(t *testing.T) {
 	v := shared(t)

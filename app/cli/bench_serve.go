@@ -69,6 +69,12 @@ type besideLoad struct {
 	Alone   int         `json:"alone"`     // steps that did not generate a token of the answer
 	Chunk   float64     `json:"chunk_ms"`  // duration of the longest of these steps
 	Device  float64     `json:"device_ms"` // total duration of these steps
+
+	Gap99   float64 `json:"itl_p99_ms"`
+	Gap     float64 `json:"itl_longest_ms"`
+	Speed   float64 `json:"prompt_tok_s"`       // speed of reading the prompt, up to the first token of its answer
+	Without float64 `json:"prompt_alone_tok_s"` // speed without the other answer
+	Share   float64 `json:"prompt_share"`       // Speed relative to Without
 }
 
 type percentiles struct {
@@ -81,10 +87,12 @@ func newPercentiles(list []time.Duration) percentiles {
 		return percentiles{}
 	}
 	slices.Sort(list)
-	at := func(share float64) float64 {
-		return float64(list[int(share*float64(len(list)-1)+0.5)].Microseconds()) / 1000
-	}
-	return percentiles{at(0.50), at(0.95)}
+	return percentiles{quantile(list, 0.50), quantile(list, 0.95)}
+}
+
+// quantile returns the time in milliseconds that a share of a sorted list does not exceed.
+func quantile(list []time.Duration, share float64) float64 {
+	return float64(list[int(share*float64(len(list)-1)+0.5)].Microseconds()) / 1000
 }
 
 // Run loads the model behind a real server and drives it over HTTP.
@@ -339,6 +347,10 @@ func (d *driver) phase(clients, requests, gen int, length func(i int) int) (load
 
 // beside times an answer while a long prompt is read.
 func (d *driver) beside(prompt int) (*besideLoad, error) {
+	alone, err := d.send(d.prompt(prompt), 2, nil)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
 	running := &driver{ctx: ctx, url: d.url, vocab: d.vocab, seed: 1 << 20}
@@ -369,11 +381,16 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 	}
 	d.taken()
 	from := time.Now()
-	if _, err := d.send(d.prompt(prompt), 2, nil); err != nil {
+	read, err := d.send(d.prompt(prompt), 2, nil)
+	if err != nil {
 		return nil, err
 	}
 	to := time.Now()
 	out := &besideLoad{Prompt: prompt}
+	if len(read.pieces) > 0 && len(alone.pieces) > 0 {
+		out.Speed, out.Without = float64(prompt)/read.pieces[0].Seconds(), float64(prompt)/alone.pieces[0].Seconds()
+		out.Share = out.Speed / out.Without
+	}
 	for _, st := range d.taken() {
 		if st.Prefill == 0 {
 			continue
@@ -395,6 +412,8 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 			between = append(between, at[i].Sub(at[i-1]))
 		}
 	}
-	out.Between = newPercentiles(between)
+	if out.Between = newPercentiles(between); len(between) > 0 {
+		out.Gap99, out.Gap = quantile(between, 0.99), quantile(between, 1)
+	}
 	return out, nil
 }

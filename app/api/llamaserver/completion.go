@@ -48,6 +48,7 @@ type Options struct {
 	Progress        bool     `json:"return_progress" doc:"Report the progress of the prompt in a stream."`
 	TimingsPerToken bool     `json:"timings_per_token" doc:"Include timings in every piece of a stream."`
 	Fields          []string `json:"response_fields" most:"64" doc:"Fields of the last message to return; a slash selects a field inside an object."`
+	Template        string   `json:"chat_template" most:"1048576" doc:"Must not be set: a text has no chat template."`
 }
 
 // InfillRequest is the body of POST /infill.
@@ -123,6 +124,9 @@ func ParseInfill(body []byte) (*Call, error) {
 }
 
 func (c *Call) compile() (err error) {
+	if err := openai.NoTemplate(c.Template); err != nil {
+		return err
+	}
 	switch {
 	case c.Grammar != "" && !wire.IsNull(c.JSONSchema):
 		return wire.Bad("grammar", "only one of grammar and json_schema can be set")

@@ -176,6 +176,14 @@ func CheckTemplate(source, field string) error {
 	return e
 }
 
+// NoTemplate refuses a chat template in a request without a conversation.
+func NoTemplate(source string) error {
+	if source == "" {
+		return nil
+	}
+	return wire.Bad("chat_template", "a text is continued without a chat template; send messages to /v1/chat/completions")
+}
+
 // unlimited treats -1, which requests no limit, as an unset limit.
 func unlimited(n **int, field string) error {
 	switch {

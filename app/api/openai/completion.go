@@ -14,9 +14,10 @@ import (
 
 // CompletionRequest is the body of POST /v1/completions.
 type CompletionRequest struct {
-	Model  string          `json:"model" most:"512" doc:"Name of the model."`
-	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, or a list of either."`
-	Suffix string          `json:"suffix" doc:"Text after the answer, for models that support infilling."`
+	Model    string          `json:"model" most:"512" doc:"Name of the model."`
+	Prompt   json.RawMessage `json:"prompt" doc:"A text, a list of token ids, or a list of either."`
+	Suffix   string          `json:"suffix" doc:"Text after the answer, for models that support infilling."`
+	Template string          `json:"chat_template" most:"1048576" doc:"Must not be set: a text has no chat template."`
 	wire.Sampling
 	Stop           wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	MaxTokens      *int            `json:"max_tokens" min:"-1" doc:"Maximum tokens of the answer; missing or -1: until the context is full (OpenAI's default is 16)."`
@@ -48,6 +49,9 @@ type prompt struct {
 func ParseCompletion(body []byte) (*Completion, error) {
 	c := &Completion{n: 1}
 	err := wire.Decode(body, &c.CompletionRequest)
+	if err == nil {
+		err = NoTemplate(c.Template)
+	}
 	if err != nil {
 		return nil, err
 	}
