@@ -43,7 +43,7 @@ describe('a first start without a model', () => {
     const cards = page.getByRole('list', { name: 'Recommended models' }).getByRole('listitem');
     assert.equal(await cards.count(), 3);
     for (const card of await cards.all()) assert.match(await card.innerText(), /Download\s+[\d.]+ GiB\s+Memory\s+\S[^\n]*\s+Context\s+[\d.]+[KMk] tokens\s+Speed\s+about [\d.]+ tokens\/s/);
-    await page.getByRole('group', { name: 'SmolLM2 135M' }).getByText('To try the app: fast, and often wrong.').waitFor();
+    await page.getByRole('group', { name: 'SmolLM2 135M' }).getByText('For trying the app: fast, but often wrong.').waitFor();
     assert.equal(hub.asked, 0, 'the hub is not asked before a person chooses');
     await looks(page, 'first');
 
