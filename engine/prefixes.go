@@ -80,16 +80,30 @@ func roles(tok *tokenizer.Tokenizer, prompt []llm.Token, borders []int) []string
 		if i > 0 {
 			begin = borders[i-1]
 		}
-		for _, t := range prompt[begin:min(begin+8, len(prompt))] {
-			if t < 0 || int(t) >= tok.VocabSize() || tok.IsControl(t) {
-				continue
-			}
-			word := strings.ToLower(strings.TrimSpace(string(tok.Piece(t))))
-			if slices.Contains(messageRoles, word) {
-				list[i] = word
-				break
-			}
-		}
+		list[i] = role(tok, prompt[begin:min(begin+8, len(prompt))])
 	}
 	return list
+}
+
+// role returns the role that the first word of a message names. A line or a control
+// token ends the name; other words are the message's own text.
+func role(tok *tokenizer.Tokenizer, begin []llm.Token) string {
+	control := func(t llm.Token) bool { return t < 0 || int(t) >= tok.VocabSize() || tok.IsControl(t) }
+	for i, t := range begin {
+		if control(t) {
+			continue
+		}
+		text := strings.ToLower(string(tok.Piece(t)))
+		word := strings.TrimSpace(text)
+		switch {
+		case word == "":
+			continue
+		case !slices.Contains(messageRoles, word) || i+1 == len(begin):
+			return ""
+		case strings.HasSuffix(text, "\n"), control(begin[i+1]), strings.HasPrefix(string(tok.Piece(begin[i+1])), "\n"):
+			return word
+		}
+		return ""
+	}
+	return ""
 }

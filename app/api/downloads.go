@@ -17,7 +17,7 @@ const (
 	maxRunning   = 4
 )
 
-// stocks are the downloads and batches that clients have started.
+// stocks are the downloads that clients have started, and who listens for changes.
 type stocks struct {
 	downloads downloads
 	changes   changes

@@ -18,7 +18,7 @@ import (
 )
 
 // dialects are all endpoints, grouped by the form of their errors. If two dialects
-// serve a path, the first one gets it.
+// serve a path, its errors have the form of the first one.
 func (s *Server) dialects() []wire.Dialect {
 	v := service{s}
 	body := (*wire.Error).Body

@@ -17,8 +17,8 @@ func isProjector(name string) bool {
 	return strings.HasPrefix(name, "mmproj") && filepath.Ext(name) == ".gguf"
 }
 
-// projectorTypes lists types of projectors in order of preference: full precision
-// first, then half precision.
+// projectorTypes lists types of projectors in order of preference: 16 bits, then 8
+// bits, then full precision, which costs memory and gains nothing.
 var projectorTypes = []string{"F16", "BF16", "Q8_0", "F32"}
 
 // projectorOf picks one of a repository's projectors, or returns nil if there is

@@ -340,7 +340,7 @@ func (c *Cache) Drop(seq llm.Seq) {
 }
 
 // Fork empties dst and makes it a copy of the first pos positions of src. It
-// returns the position reached, as Truncate does. The two sequences share pages.
+// returns the position reached, which Reach tells in advance. The two share pages.
 func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	d, err := c.seq(dst)
 	if err != nil {
@@ -356,8 +356,8 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	c.cut(d, 0)
 	c.settle(s)
 	to, m := c.reach(s, pos)
-	if to < SelfRows && c.selfCalibrated() {
-		to, m = 0, nil // both would pack the pages, and each with what it measures on
+	if c.calibrating(to) {
+		to, m = 0, nil
 	}
 	if c.states.on() && to > 0 {
 		from := int32(src)

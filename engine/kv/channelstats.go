@@ -46,7 +46,7 @@ func NewChannelStats(headDim int, r Rotary) *ChannelStats {
 	}
 }
 
-// ChannelRow returns the number of values that [ChannelStats.Get] writes for heads
+// ChannelRow returns the number of bytes that [ChannelStats.Get] writes for heads
 // of headDim values.
 func ChannelRow(headDim int) int { return 8 * (2*3*headDim + 2) }
 

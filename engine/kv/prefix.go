@@ -35,7 +35,7 @@ func (c *Cache) HasPoints() bool { return c.states.on() || c.hasExact() }
 // firstPiece returns the first page of a group that is a piece by itself.
 func (c *Cache) firstPiece(g int) int {
 	if c.exact[g].selfCalibrated {
-		return (SelfRows - 1) / PageCells // the calibration ends after this page
+		return (SelfRows - 1) / PageCells // the calibration ends inside this page
 	}
 	return 0
 }

@@ -109,7 +109,8 @@ func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
 	return pos, nil
 }
 
-// Reach returns the position that Truncate and Fork would reach for pos.
+// Reach returns the position that Fork would reach for pos. Truncate reaches the same,
+// except that it leaves a sequence which is not calibrated yet at its whole length.
 func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -117,7 +118,16 @@ func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	}
 	c.settle(s)
 	to, _ := c.reach(s, max(pos, 0))
+	if c.calibrating(to) {
+		return 0
+	}
 	return to
+}
+
+// calibrating reports whether a sequence of n positions has yet to calibrate its keys.
+// It shares no pages: two of them would pack each with what they measure themselves.
+func (c *Cache) calibrating(n int) bool {
+	return n < SelfRows && slices.ContainsFunc(c.exact, func(p exactPool) bool { return p.selfCalibrated })
 }
 
 // Draftable returns by how many positions a sequence can be extended so that
@@ -128,7 +138,7 @@ func (c *Cache) Draftable(seq llm.Seq) int {
 	if err != nil || c.states.on() || s.moved && c.hasExact() {
 		return 1
 	}
-	if s.len < SelfRows && c.selfCalibrated() {
+	if c.calibrating(s.len) {
 		return 1
 	}
 	return max(PageCells-1-s.len%PageCells, 1)
@@ -178,11 +188,6 @@ func (c *Cache) Point(seq llm.Seq, pos int, parted bool) error {
 
 // HasExact reports whether any pages are kept exact.
 func (c *Cache) HasExact() bool { return c.hasExact() }
-
-// selfCalibrated reports whether conversations calibrate their own keys in any group.
-func (c *Cache) selfCalibrated() bool {
-	return slices.ContainsFunc(c.exact, func(p exactPool) bool { return p.selfCalibrated })
-}
 
 // hasExact reports whether any group has exact pages.
 func (c *Cache) hasExact() bool {

@@ -85,7 +85,7 @@ func (o *SelfCalibration) Channels() *Channels {
 	return &o.channels
 }
 
-// Copy sets c to a copy of from.
+// Copy makes o a copy of from.
 func (o *SelfCalibration) Copy(from *SelfCalibration) {
 	o.known, o.keys.n, o.queries.n = from.known, from.keys.n, from.queries.n
 	to := o.channelArrays()

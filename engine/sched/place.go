@@ -56,6 +56,7 @@ func (s *Sched) start(t *task, i int) {
 	sl := &s.slots[i]
 	sl.task, sl.salt, sl.private, sl.prompt = t, t.Salt, t.Private, t.stats.Prompt
 	clear(sl.chain.given)
+	sl.chain.pages = 0 // the store may have dropped any of them
 	if s.o.Prefixes != nil {
 		sl.chain.root = s.root(t)
 	}

@@ -205,7 +205,7 @@ func (s *Sched) chooseApart(i int, logits []float32) {
 }
 
 // linger waits briefly until few choices outside the loop are left. A job that is a little
-// before still joins the next step, and one that is very before delays no other.
+// late still joins the next step, and one that is very late delays no other.
 func (s *Sched) linger(some int, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -58,8 +58,9 @@ describe('a first chat', () => {
     await leave(page);
   });
 
-  it('queues a message that is written during an answer, and says so', async () => {
+  it('queues a message that is written during an answer, and says so', async (t) => {
     await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 4000 } }); // 200 tokens may be over before the key
+    t.after(() => server.api('POST', '/app/settings', { changes: { 'sampling.predict': 200 } }));
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a fox.');
     await page.getByRole('button', { name: 'Stop' }).waitFor();
@@ -76,7 +77,6 @@ describe('a first chat', () => {
     await page.locator('article:not(.mine)').nth(1).locator('.prose').waitFor(); // else Escape leaves no answer
     await page.keyboard.press('Escape');
     await answered(page);
-    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 200 } });
     await leave(page);
   });
 

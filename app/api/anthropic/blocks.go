@@ -56,8 +56,8 @@ func (r *reading) resultBlock(raw json.RawMessage, path string) (string, error) 
 		name, err := wire.Text(o.Value("tool_name"), path+".tool_name")
 		return "Tool found: " + name, err
 	}
-	r.notices.Add("blocks of type %.64q in tool results left out: this model reads only text", kind)
-	return fmt.Sprintf("[%.64s left out: this model reads only text]", kind), nil
+	r.notices.Add("blocks of type %.64q in tool results left out: only text is read here", kind)
+	return fmt.Sprintf("[%.64s left out: only text is read here]", kind), nil
 }
 
 // document returns the text of a document or of a search result.
@@ -114,7 +114,7 @@ func documentText(o wire.Object, path string) (string, error) {
 		}
 		return string(b), nil
 	}
-	return "", unsupported(path, "documents of type %.64q and media type %.64q are not supported, this model reads only text", kind, media)
+	return "", unsupported(path, "documents of type %.64q and media type %.64q are not supported, only text is read here", kind, media)
 }
 
 // image returns the URL of a picture.

@@ -231,7 +231,7 @@ func (m *turn) block(role string, raw json.RawMessage, path string) error {
 		m.t.notices.Add("blocks of type %.64q skipped: another server ran that tool", kind)
 		return nil
 	}
-	return unsupported(path, "blocks of type %.64q are not supported in a message with the role %s, this model reads only text", kind, role)
+	return unsupported(path, "blocks of type %.64q are not supported in a message with the role %s, only text is read here", kind, role)
 }
 
 func unsupported(path, format string, args ...any) error {

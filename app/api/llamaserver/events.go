@@ -32,7 +32,8 @@ const (
 	eventsWrite = 30 * time.Second
 )
 
-// standing is the last state of a model that a client of GET /models/sse received.
+// standing is the last state of the models and downloads that a client of GET
+// /models/sse received.
 type standing struct {
 	models    map[string]string
 	downloads map[string]wire.Download

@@ -200,7 +200,7 @@ func unload(s wire.Service, m wire.Shelf, w http.ResponseWriter, r *http.Request
 // DownloadRequest is the body of POST /api/v1/models/download.
 type DownloadRequest struct {
 	Model string `json:"model" need:"" most:"512" doc:"Name of the model on the hub, or its link."`
-	Quant string `json:"quantization" most:"64" doc:"File of the repository."`
+	Quant string `json:"quantization" most:"64" doc:"Quantisation to download, such as Q4_K_M."`
 }
 
 // Job is a download.

@@ -273,10 +273,10 @@ func (in *items) outputText(raw json.RawMessage, path string) (string, error) {
 		var kind string
 		_ = json.Unmarshal(o.Value("type"), &kind) // ReadContent rejects other forms
 		if kind == "input_image" || kind == "input_file" {
-			in.c.notices.Add("parts of type %.64q in tool outputs left out: this model reads only text", kind)
+			in.c.notices.Add("parts of type %.64q in tool outputs left out: only text is read here", kind)
 			text := wire.Object{}
 			text.SetText("type", "input_text")
-			text.SetText("text", fmt.Sprintf("[%s left out: this model reads only text]", kind))
+			text.SetText("text", fmt.Sprintf("[%s left out: only text is read here]", kind))
 			list[i] = text.Raw()
 		}
 	}

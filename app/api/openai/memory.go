@@ -234,7 +234,7 @@ func (m *Memory) Begin(c *Responses, cancel context.CancelFunc) (body json.RawMe
 	}, nil
 }
 
-// Fail ends a background response. It has failed if err is set, and was cancelled
+// Fail ends a background response. It has failed if e is set, and was cancelled
 // otherwise.
 func (m *Memory) Fail(c *Responses, e *wire.Error) {
 	if _, err := m.find(c.id, ""); err != nil {

@@ -247,8 +247,7 @@ func (b *builder) part() ContentPart {
 	return textPart(b.text, b.logprobs)
 }
 
-// finish closes the open item. complete says whether its status is completed or
-// incomplete.
+// finish closes the open item with a status: completed or incomplete.
 func (b *builder) finish(status string) {
 	it := b.open
 	if it == nil {
@@ -378,7 +377,7 @@ func (b *builder) end(r *engine.Result) {
 	b.keep()
 }
 
-// fail ends the response. It has failed if err is set, and was cancelled otherwise.
+// fail ends the response. It has failed if e is set, and was cancelled otherwise.
 func (b *builder) fail(e *wire.Error) {
 	b.r.Status = "cancelled"
 	if e == nil {

@@ -25,7 +25,7 @@ type ResponsesRequest struct {
 	Stop        wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	Stream      bool            `json:"stream" doc:"Stream the answer as named events."`
 	Template    string          `json:"chat_template" most:"1048576" doc:"Jinja chat template that replaces the model's own."`
-	Store       *bool           `json:"store" doc:"false: do not keep the response. Otherwise it is kept in memory for a limited time, at most until the server stops."`
+	Store       *bool           `json:"store" doc:"false: do not keep the response. Otherwise it is kept in memory until the server stops or newer ones need the room."`
 	Previous    string          `json:"previous_response_id" doc:"Continue from a kept response."`
 	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: no conversations are stored."`
 	Stored      json.RawMessage `json:"prompt" doc:"Must not be set: no prompts are stored."`

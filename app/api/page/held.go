@@ -148,7 +148,7 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrClosed):
-		p.held.lose(chat, x) // the slot was reused or the model unloaded
+		p.held.lose(chat, x) // the chat was deleted or the model unloaded
 		return nil
 	case err == nil:
 		x.saved.Store(true)

@@ -254,7 +254,7 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if !p.models.StopLoad(m.Path) && p.models.Standing(m.Path).State == pool.Loaded {
-		p.spawn(func() { // releases the lease, so that the model is unloaded later unless it is used
+		p.spawn(func() { // it was loaded before it could be stopped
 			if err := p.unload(p.ctx, m.Path); err != nil {
 				p.log.Info("the load was stopped too late", "err", err)
 			}

@@ -68,7 +68,7 @@ func readPart(part json.RawMessage, path string) (string, error) {
 	if !ok {
 		return "", &Error{
 			Status: 400, Type: Invalid, Code: "unsupported_content", Param: path,
-			Message: fmt.Sprintf("%s: parts of type %q are not supported, this model reads only text", path, clip(kind)),
+			Message: fmt.Sprintf("%s: parts of type %q are not supported, only text is read here", path, clip(kind)),
 		}
 	}
 	return Text(o.Value(name), path+"."+name)

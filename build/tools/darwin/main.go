@@ -82,7 +82,7 @@ func check(arch string) (n int, errs []error, err error) {
 	return n, c.errs, nil
 }
 
-// checker holds the packages checked so far, in the order of their imports.
+// checker holds the packages checked so far.
 type checker struct {
 	fset *token.FileSet
 	arch string
