@@ -214,7 +214,7 @@ func TestContextGrows(t *testing.T) {
 	}
 	free.Store(180 << 20)
 	r := ask("/api/generate", 4096)
-	if r.status != 400 || at(r.json(t), "code") != "insufficient_memory" || !strings.Contains(string(r.body), "a context of 4096 tokens takes 0.2 GiB with the model, 0.2 GiB are free; the largest context that fits is ") || context() != 512.0 {
+	if r.status != 400 || at(r.json(t), "code") != "insufficient_memory" || !strings.Contains(string(r.body), "a context of 4096 tokens needs 0.2 GiB with the model, but 0.2 GiB is free; the largest context that fits is ") || context() != 512.0 {
 		t.Errorf("no memory: %d %s, context %v", r.status, r.body, context())
 	}
 	free.Store(0)

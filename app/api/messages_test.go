@@ -144,7 +144,7 @@ func TestMessagesBlocks(t *testing.T) {
 			{"type":"document","source":{"type":"base64","media_type":"text/plain","data":"Yg=="}},{"type":"text","text":"?"}]},
 		{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"`+wire.Carry("hm")+`"},{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"tool_use","id":"t","name":"f","input":{}}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":""}}]}]}]}`)
-	if s := turnsOf(got); s != "user:T\na\nb\n?|assistant:|tool:r\n[image left out: this model reads text]" || got[1]["reasoning_content"] != "hm" {
+	if s := turnsOf(got); s != "user:T\na\nb\n?|assistant:|tool:r\n[image left out: only text is read here]" || got[1]["reasoning_content"] != "hm" {
 		t.Errorf("%s, thinking %v", s, got[1]["reasoning_content"])
 	}
 	if n := c.Head().Notices; len(n) != 2 {
