@@ -33,14 +33,14 @@ func formScenes() []scene {
 		{what: "a schema behind thinking", asked: asked{form: personSchema}, text: "Let me see.</think>\n\n" + form7, want: seven},
 		{what: "any JSON behind thinking", asked: asked{any: true}, text: "Let me see.</think>\n\n" + form7, want: seven},
 		{what: "a grammar behind thinking", asked: asked{grammar: `root ::= "yes" | "no"`}, text: "Let me see.</think>\n\nyes", want: said{text: "yes", thinking: "Let me see."}},
-		{what: "other text behind thinking", asked: asked{form: personSchema}, text: "Let me see.</think>\n\nSeven.", refused: true},
+		{what: "other text behind thinking", asked: asked{form: personSchema}, text: "Let me see.</think>\n\nSeven.", refused: "token outside the grammar"},
 	}
 	beside := []act{
 		{what: "a form beside tools", asked: asked{form: personSchema, tools: true}, text: "Let me see.</think>\n\n" + form7, want: seven},
 		{what: "a call beside a form", asked: asked{form: personSchema, tools: true}, text: "Let me see.</think>\n\n" + qwenCall, want: calledWeather("Let me see.", "")},
-		{what: "neither form nor call", asked: asked{form: personSchema, tools: true}, text: "Let me see.</think>\n\nSeven.", refused: true},
+		{what: "neither form nor call", asked: asked{form: personSchema, tools: true}, text: "Let me see.</think>\n\nSeven.", refused: "token outside the grammar"},
 		{what: "a demanded call beside a form", asked: asked{form: personSchema, tools: true, forced: true}, text: "Let me see.</think>\n\n" + qwenCall, want: calledWeather("Let me see.", "")},
-		{what: "a form where a call is demanded", asked: asked{form: personSchema, tools: true, forced: true}, text: "Let me see.</think>\n\n" + form7, refused: true},
+		{what: "a form where a call is demanded", asked: asked{form: personSchema, tools: true, forced: true}, text: "Let me see.</think>\n\n" + form7, refused: "token outside the grammar"},
 	}
 	unique := []act{
 		{what: "a loose schema", asked: asked{form: never}, text: "Hm.</think>\n\n" + `{"a": [1, 1]}`, want: said{text: `{"a": [1, 1]}`, thinking: "Hm."}, notice: "may not follow #/properties/a/uniqueItems"},
@@ -189,7 +189,7 @@ func templateScenes() []scene {
 	const own = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[Xq7own]"
 	return []scene{{9, "Qwen3.5-4B", chatML, []act{
 		{what: "a template in the request", asked: asked{template: own}, text: "Hello", want: said{text: "Hello"}, prompt: []string{"[user]" + question + "[Xq7own]"}, absent: []string{"<|im_start|>"}},
-		{what: "a template in Go's language", asked: asked{template: "{{ .Prompt }}"}, text: "Hello", refused: true},
-		{what: "a template that is not whole", asked: asked{template: "{{ messages "}, text: "Hello", refused: true},
+		{what: "a template in Go's language", asked: asked{template: "{{ .Prompt }}"}, text: "Hello", refused: "Go templates are not supported"},
+		{what: "a template that is not whole", asked: asked{template: "{{ messages "}, text: "Hello", refused: "template syntax"},
 	}}}
 }
