@@ -66,8 +66,9 @@ func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease
 }
 
 // Borrow leases a model that is loaded and that nobody uses or waits for. It starts no
-// load, and the time at which the model is unloaded stays. Otherwise it returns nil.
-func (p *Pool) Borrow(path string) *Lease {
+// load, and the time at which the model is unloaded stays. Otherwise it returns nil. The
+// pool calls wanted, which must not block, when the model should be unloaded or reloaded.
+func (p *Pool) Borrow(path string, wanted func()) *Lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.entries[path]
@@ -83,6 +84,7 @@ func (p *Pool) Borrow(path string) *Lease {
 		e.timer, e.until = nil, time.Time{}
 	}
 	e.users++
+	e.wanted = wanted
 	return &Lease{Engine: e.engine, Model: e.info, p: p, entry: e, keep: &keep}
 }
 

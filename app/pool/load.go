@@ -28,15 +28,28 @@ type entry struct {
 	tried   int           // value of least in the last load
 	held    bool          // the last load failed because models in use occupied the memory
 	waits   bool          // the load waits until other models are unloaded
+	wanted  func()        // asks the borrower to leave; nil if nobody has borrowed the model
 	stale   bool          // the model was loaded with options that have changed since
 }
 
 // out removes a user. The caller holds the pool's lock.
 func (e *entry) out() {
 	e.users--
-	if e.users == 0 && e.idle != nil {
+	if e.users > 0 {
+		return
+	}
+	e.wanted = nil
+	if e.idle != nil {
 		close(e.idle)
 		e.idle = nil
+	}
+}
+
+// vacate asks the one who has borrowed the model to leave. The caller holds the pool's
+// lock.
+func (e *entry) vacate() {
+	if e.wanted != nil {
+		e.wanted()
 	}
 }
 
@@ -218,6 +231,7 @@ func (p *Pool) unloadNow(path string) (done <-chan struct{}, going bool) {
 	case e.users == 0:
 		return p.unload(e), true
 	}
+	e.vacate()
 	if e.idle == nil {
 		e.idle = make(chan struct{})
 	}

@@ -330,3 +330,36 @@ func TestEmbeds(t *testing.T) {
 		}
 	}
 }
+
+// A borrower is asked to leave when the model should be unloaded.
+func TestBorrow(t *testing.T) {
+	p := start(t, func(o *engine.Options) {})
+	p.parting = time.Hour
+	m, err := p.Find("tiny-chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Borrow(m.Path, nil) != nil {
+		t.Fatal("borrowed a model that is not loaded")
+	}
+	user, err := p.Acquire(t.Context(), m, Terms{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Borrow(m.Path, nil) != nil {
+		t.Fatal("borrowed a model in use")
+	}
+	user.Release()
+	wanted := make(chan struct{}, 10)
+	lease := p.Borrow(m.Path, func() { wanted <- struct{}{} })
+	if lease == nil {
+		t.Fatal("did not borrow an idle model")
+	}
+	done := make(chan error)
+	go func() { done <- p.Unload(m.Path) }()
+	<-wanted
+	lease.Release()
+	if err := <-done; err != nil || p.Standing(m.Path).State != Unloaded {
+		t.Errorf("%v, %s", err, p.Standing(m.Path).State)
+	}
+}

@@ -39,6 +39,7 @@ func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	case e.users == 0:
 		return p.unload(e)
 	}
+	e.vacate()
 	if e.idle == nil { // later requests must wait too, or the model would never become idle
 		e.idle = make(chan struct{})
 	}
@@ -53,6 +54,7 @@ func (p *Pool) renew() {
 	for _, e := range p.entries {
 		switch e.state {
 		case Loaded:
+			e.vacate()
 			if e.stale = true; e.users == 0 {
 				p.unload(e)
 			}

@@ -27,6 +27,9 @@ func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) 
 		p.mu.Lock()
 		held = false
 		for _, e := range p.entries {
+			if e != next {
+				e.vacate()
+			}
 			held = held || e != next && !e.waits && (e.state == Loaded || e.state == Loading || e.state == Unloading)
 		}
 		if p.free == nil {

@@ -62,7 +62,7 @@ type Options struct {
 // models leases models. It is implemented by *pool.Pool.
 type models interface {
 	Acquire(ctx context.Context, m hub.Model, terms pool.Terms) (*pool.Lease, error)
-	Borrow(path string) *pool.Lease
+	Borrow(path string, wanted func()) *pool.Lease
 	Standing(path string) pool.Standing
 	StopLoad(path string) bool
 	StopPreparing(path string)

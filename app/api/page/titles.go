@@ -113,7 +113,9 @@ func (p *Page) title(m hub.Model, chat int64) (settled bool, err error) {
 	if err != nil || total != 2 || path[0].Role != store.User {
 		return true, err
 	}
-	lease := p.models.Borrow(m.Path)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	lease := p.models.Borrow(m.Path, func() { stop(errOthers) })
 	if lease == nil {
 		return p.models.Standing(m.Path).State != pool.Loaded, nil
 	}

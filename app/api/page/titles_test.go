@@ -18,7 +18,7 @@ func slotTokens(t *testing.T, d *desk) []int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease := d.models.Borrow(m.Path)
+	lease := d.models.Borrow(m.Path, nil)
 	if lease == nil {
 		t.Fatal("the model is not loaded, or in use")
 	}
