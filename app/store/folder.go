@@ -80,6 +80,9 @@ type Preset struct {
 	Settings json.RawMessage `json:"settings" ts:"ChatSettings"`
 }
 
+// maxPresets is the largest number of presets.
+const maxPresets = 1000
+
 // SavePreset stores a new preset (ID 0) or changes one. Names must be unique.
 func (s *Store) SavePreset(ctx context.Context, p Preset) (Preset, error) {
 	err := s.write(ctx, "save preset", func(tx *sql.Tx) (err error) {
@@ -97,9 +100,7 @@ func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
 	if p.System, err = cleanText(p.System); err != nil {
 		return p, err
 	}
-	if p.Model, err = cleanText(p.Model); err != nil {
-		return p, err
-	}
+	p.Model = cleanTitle(p.Model)
 	if p.Settings, err = cleanObject(p.Settings); err != nil {
 		return p, err
 	}
@@ -113,6 +114,12 @@ func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
 	if p.ID != 0 {
 		return p, oneRow(tx.ExecContext(ctx, "UPDATE preset SET name = ?, system = ?, model = ?, settings = ? WHERE id = ?", p.Name, p.System, p.Model, string(p.Settings), p.ID))
 	}
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM preset").Scan(&taken); err != nil {
+		return p, err
+	}
+	if taken >= maxPresets {
+		return p, fmt.Errorf("%w: there are %d presets, which is the most", ErrInput, taken)
+	}
 	result, err := tx.ExecContext(ctx, "INSERT INTO preset(name, system, model, settings) VALUES (?, ?, ?, ?)", p.Name, p.System, p.Model, string(p.Settings))
 	if err != nil {
 		return p, err
@@ -125,10 +132,13 @@ func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
 func (s *Store) PutPresets(ctx context.Context, list []Preset) error {
 	return s.write(ctx, "put presets", func(tx *sql.Tx) error {
 		for _, p := range list {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM preset WHERE name = ?", cleanTitle(p.Name)); err != nil {
+			err := tx.QueryRowContext(ctx, "SELECT id FROM preset WHERE name = ?", cleanTitle(p.Name)).Scan(&p.ID)
+			if errors.Is(err, sql.ErrNoRows) {
+				p.ID, err = 0, nil
+			}
+			if err != nil {
 				return err
 			}
-			p.ID = 0
 			if _, err := savePreset(ctx, tx, p); err != nil {
 				return err
 			}

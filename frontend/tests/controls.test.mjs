@@ -116,7 +116,8 @@ describe('the message box', () => {
     await page.keyboard.press('Escape');
     await list.waitFor({ state: 'detached' });
     await box(page).fill('/p');
-    await page.keyboard.press('ArrowDown');
+    await list.waitFor();
+    assert.equal(await list.locator('[aria-selected=true]').count(), 0, 'Enter would send the text');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Preset: Pirate' }).waitFor();

@@ -96,8 +96,12 @@ func (p *Page) exportPresets(w http.ResponseWriter, r *http.Request) (any, error
 // that is here replaces it.
 func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error) {
 	var f presetFile
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, textBody)).Decode(&f); err != nil || f.Format != presetFormat {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, textBody))
+	if err := dec.Decode(&f); err != nil || f.Format != presetFormat || dec.More() {
 		return nil, bad("this is not a file of presets that Godwit exported")
+	}
+	if f.Version != 1 {
+		return nil, bad("the file has version %d of presets; this Godwit reads version 1", f.Version)
 	}
 	if len(f.Presets) > mostPresets {
 		return nil, bad("the file has %d presets, at most %d are taken", len(f.Presets), mostPresets)
