@@ -144,7 +144,7 @@ func TestChatOnTerminal(t *testing.T) {
 func TestRemarkOnTerminal(t *testing.T) {
 	model := testmodel.Small(t, "gemma3-hd64")
 	text := onTerminal(t, "chat", model, "-p", "hi", "-n", "2", "--stats", "--backend", "cpu", "--log-level", "warn").ends(0)
-	if !regexp.MustCompile(`\r\n\d+ tokens read`).MatchString(text) {
+	if !regexp.MustCompile(`\r\n\d+ prompt tokens \(`).MatchString(text) {
 		t.Errorf("%q", text)
 	}
 }
