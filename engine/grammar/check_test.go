@@ -185,7 +185,7 @@ func TestCheckLimits(t *testing.T) {
 		{`{"pattern":"^(a+)+\\b(?=x)$"}`, `"` + strings.Repeat("a", 5000) + `"`, "timeout"},
 		{`{"properties":{"a":3}}`, `{"a":1}`, "want a schema"},
 		{`{"$ref":"x"}`, `1`, "outside"},
-		{`true`, `{"a":1,"a":2}`, "twice"},
+		{`true`, `{"a":1,"a":2}`, "duplicate member"},
 	} {
 		check, err := NewCheck([]byte(c.schema))
 		if err != nil {

@@ -47,13 +47,16 @@ describe('a first chat', () => {
     await leave(page);
   });
 
-  it('shows tokens, speed and the growing context while it is answered', async () => {
+  it('shows tokens, speed and the growing context while it is answered', async (t) => {
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 4000 } }); // 200 tokens may be over before they are drawn
+    t.after(() => server.api('POST', '/app/settings', { changes: { 'sampling.predict': 200 } }));
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a lighthouse keeper and a storm.');
     await page.locator('[data-live]').filter({ hasText: /\d+ tokens · [\d.]+ tokens\/s/ }).waitFor();
     const used = () => page.locator('a.meter .used-of').innerText();
     const first = await used();
     await page.waitForFunction((first) => document.querySelector('a.meter .used-of')?.textContent !== first, first);
+    await page.getByRole('button', { name: 'Stop' }).click();
     await answered(page);
     await leave(page);
   });
