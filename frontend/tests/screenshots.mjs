@@ -37,7 +37,9 @@ try {
       await page.waitForTimeout(600);
       await page.screenshot({ path: `${out}/${name}-${colorScheme}.png` });
     }
-    await page.locator('.strip').scrollIntoViewIfNeeded();
+    const layers = page.locator('summary', { hasText: 'All layers' });
+    await layers.click();
+    await layers.evaluate((summary) => summary.scrollIntoView({ block: 'center' }));
     await page.waitForTimeout(300);
     await page.screenshot({ path: `${out}/layers-${colorScheme}.png` });
     await page.context().close();
