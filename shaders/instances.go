@@ -33,14 +33,26 @@ func (i Instance) Name() string {
 func (i Instance) MMA() bool { return i.Constants["MMA"] == 1 }
 
 // Hash returns a hash of the source and of everything else that affects its
-// compilation.
+// compilation, which comments and empty lines do not.
 func (i Instance) Hash(flags ...string) (string, error) {
 	text, err := i.Kernel.Source(i.Constants)
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256([]byte(strings.Join(append(flags, text), "\x00")))
+	h := sha256.Sum256([]byte(strings.Join(append(flags, bare(text)), "\x00")))
 	return hex.EncodeToString(h[:16]), nil
+}
+
+// bare returns a source without comments, empty lines and spaces at line ends.
+func bare(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "//")
+		if line = strings.TrimRight(line, " \t\n"); line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
 }
 
 // Matvecs are the values of the constant ROWS in matvec.
