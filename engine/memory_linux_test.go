@@ -43,7 +43,7 @@ func TestMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if most, limit := n[0], n[1]+n[2]+60e6; most > limit {
+			if most, limit := n[0], n[1]+n[2]+64<<20; most > limit {
 				t.Errorf("%d MB in use, want at most %d: file %d, cache %d", most/1e6, limit/1e6, n[1]/1e6, n[2]/1e6)
 			}
 		})

@@ -76,14 +76,19 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.work.Done()
 	p.makeRoom(e)
 	p.mu.Lock()
-	least := e.least
+	least, changes := e.least, p.changes
 	p.mu.Unlock()
 	start := time.Now()
 	eng, err := p.open(ctx, e, least)
 	held, late := false, time.After(wayTime)
 	for errors.Is(err, engine.ErrMemory) {
 		var gone bool
-		if gone, held = p.makeWay(ctx, e, late); !gone {
+		gone, held = p.makeWay(ctx, e, late)
+		p.mu.Lock()
+		same := changes == p.changes // otherwise memory may have become free since the attempt
+		changes = p.changes
+		p.mu.Unlock()
+		if !gone && (held || same || time.Since(start) > wayTime) {
 			break
 		}
 		eng, err = p.open(ctx, e, least)

@@ -74,6 +74,7 @@ type Pool struct {
 	entries map[string]*entry // keyed by path
 	fixed   *entry            // the model for every request; may be nil
 	closed  bool
+	changes int           // changes of any model's state so far
 	free    chan struct{} // closed when a model is no longer in use or is unloaded; nil if no load waits
 }
 
@@ -129,6 +130,7 @@ func (p *Pool) Watch(w Watcher) {
 // changed notifies watchers, and loads that wait for memory, of a new state. The
 // caller holds p.mu.
 func (p *Pool) changed() {
+	p.changes++
 	p.freed()
 	for _, w := range *p.watchers.Load() {
 		if w.Changed != nil {
