@@ -32,7 +32,7 @@ go vet "${tested[@]}"
 mapfile -t whole < <(printf '%s\n' "${tested[@]}" | grep -v '/engine/cpu$')
 go test "${exec[@]}" -short -timeout 15m "${whole[@]}"
 go test "${exec[@]}" -short -timeout 10m -run 'TestPool|TestConformance' ./engine/cpu
-go test "${plain[@]}" -short -timeout 10m -run 'Bits|Convert|ArgMax|Kernels|MulAdd|TurnFloats' ./engine/cpu/kernel ./engine/cpu/attn
+go test "${plain[@]}" -short -timeout 10m -run 'Bits|Convert|ArgMax|Kernels|MulAdd|TransposeFloats' ./engine/cpu/kernel ./engine/cpu/attn
 build/ci/tiers.sh "${exec[@]}"
 echo "without dot products:"
 build/ci/tiers.sh "${plain[@]}"
