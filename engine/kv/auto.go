@@ -47,12 +47,13 @@ type cacheShare struct {
 	step   int     // index in the ladder
 }
 
-// gain is the value of one more bit: the error falls to a quarter with each.
+// gain rates one more bit for this cache. Every bit divides the error by four,
+// so the gain is proportional to the error that is left.
 func (c *cacheShare) gain() float64 { return c.sense * math.Pow(4, -float64(c.step)) }
 
-// autoShares gives every cache the fewest bits, and then one bit after another
-// to the cache that gains most, until the average is reached. Source: spec
-// gw-formats.md "Auto rule".
+// autoShares gives every cache the fewest bits. It then adds one bit at a time,
+// always to the cache that gains most, until the average is reached. Source:
+// spec gw-formats.md "Auto rule".
 func autoShares(c *Calibration, layers []LayerInfo, bits float64) []cacheShare {
 	var list []cacheShare
 	values := 0

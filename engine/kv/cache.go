@@ -27,7 +27,7 @@ type Copier interface {
 // models that need no copies.
 type Options struct {
 	Copier  Copier
-	Shuffle *rand.Rand // tests: allocate pages in random order
+	Shuffle *rand.Rand // for tests: allocate pages in random order
 	Model   [32]byte   // identity of the model, for saved sequences
 }
 
@@ -69,7 +69,7 @@ type sequence struct {
 
 	exact [][]int32 // [group] exact pages, -1 for pages without one; empty without an exact window
 	view  [][]int32 // [group] exact pages as one batch sees them, including passing pages
-	low   []int     // [group] first page that may have an exact form, apart from the pages at the end of the prompt
+	low   []int     // [group] before this page, only points and the end of the prompt have exact pages
 	keep  int       // last page border before the end of the prompt
 
 	points []point // positions whose exact pages are kept while there is room, ascending
@@ -242,10 +242,10 @@ func (c *Cache) copyCells(g int, tier Tier, dst, src int32, n int) error {
 	return c.copier.CopyCells(g, tier, dst, src, n)
 }
 
-// visible returns the first page that a row of s can see if it is at or after the
-// last page border. reclaim must not take pages from there on. The border counts,
-// not the end, so that a sequence can always be cut back to a multiple of
-// PageCells.
+// visible returns the first page that a row of s can see if it is at or after
+// the last page border. reclaim must not take that page or later ones. The
+// window is counted from the border, not from the end of the sequence, so that
+// a sequence can always be cut back to a multiple of PageCells.
 func (s *sequence) visible(window int) int { return visible(s.len, window) }
 
 // visible returns the first page that a row can see if it is at or after the last
@@ -340,7 +340,8 @@ func (c *Cache) Drop(seq llm.Seq) {
 }
 
 // Fork empties dst and makes it a copy of the first pos positions of src. It
-// returns the position reached, which Reach tells in advance. The two share pages.
+// returns the position reached, which is what Reach returns. The two share
+// pages.
 func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	d, err := c.seq(dst)
 	if err != nil {
@@ -388,9 +389,9 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 	return to, nil
 }
 
-// Free returns the number of cells that sequences can still be extended into
-// without dropping one. Windows never run out, so in models with windows only, the
-// whole context is free.
+// Free returns the number of cells by which sequences can still grow without
+// dropping another one. Windows never run out. If all layers have windows, Free
+// returns the whole context.
 func (c *Cache) Free() int {
 	free := c.layout.Settings.Cells
 	for g := range c.pools {

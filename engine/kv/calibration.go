@@ -26,12 +26,13 @@ type Calibration struct {
 	Layers []LayerCalibration
 }
 
-// LayerCalibration is the calibration of one layer. It is zero if the layer has no
-// keys of its own, or latent ones.
+// LayerCalibration is the calibration of one layer. It is zero if the layer has
+// no keys of its own or uses latent attention.
 type LayerCalibration struct {
 	Keys []Moments // one per KV head
-	// SenseK and SenseV are the divergence, in nats, of the model with two bits
-	// in that cache alone; 0 if not measured.
+	// SenseK and SenseV are the sensitivities of the two caches: the divergence
+	// of the model, in nats, with two bits in that cache alone. 0 means not
+	// measured.
 	SenseK, SenseV float64
 }
 
@@ -107,7 +108,7 @@ const (
 	calibrationData    = 1 << 28 // largest size of all arrays in bytes
 )
 
-// calibrationHead describes the arrays after it. These are the arrays of the
+// calibrationHead describes the arrays that follow it in the file. They are the
 // Moments of every layer and KV head, in f32.
 type calibrationHead struct {
 	Model  string                 `json:"model"`

@@ -7,8 +7,8 @@ import (
 )
 
 // ChannelStats collects statistics of the channels of one layer and KV head.
-// Rows are rotated back to position 0, because the mean of keys as attention
-// reads them belongs to the positions at which they were read.
+// Rows are rotated back to position 0, because the mean of the keys in the form
+// that attention reads depends on their positions.
 type ChannelStats struct {
 	rotary        []RotaryPart
 	keys, queries sums
@@ -17,8 +17,9 @@ type ChannelStats struct {
 	pos           int
 }
 
-// sums are over rows: of the values, their squares, and the products of each
-// RoPE pair at the index of its first column.
+// sums holds sums over rows: the values, their squares, and the products of the
+// two columns of each RoPE pair. A pair's product is at the index of its first
+// column.
 type sums struct {
 	n                  int
 	sum, square, cross []float64
@@ -50,7 +51,7 @@ func NewChannelStats(headDim int, r Rotary) *ChannelStats {
 // of headDim values.
 func ChannelRow(headDim int) int { return 8 * (2*3*headDim + 2) }
 
-// channelArrays are the sums of keys and of queries.
+// channelArrays returns the sums of the keys and of the queries.
 func (s *ChannelStats) channelArrays() [6][]float64 {
 	k, q := s.keys.arrays(), s.queries.arrays()
 	return [6][]float64{k[0], k[1], k[2], q[0], q[1], q[2]}

@@ -56,7 +56,7 @@ func gauss(r *rand.Rand, n int, scale float64) []float32 {
 	return x
 }
 
-// Whatever the activations are, a packed row decodes to finite values, and
+// Any activations give a packed row that decodes to finite values, and
 // saturated blocks are counted.
 func TestHostileValues(t *testing.T) {
 	odd := []float32{

@@ -2,13 +2,13 @@ package kv
 
 import "sync"
 
-// Cut makes the forms of a type that divides heads into blocks of several sizes.
-// The largest blocks that fit come first, and the rest becomes a padded block of
-// the smallest size.
+// Cut makes the forms of a type that divides heads into blocks of several
+// sizes. The largest blocks that fit come first. The rest becomes a padded
+// block of the smallest size.
 type Cut struct {
 	blocks []*Type // simple forms, largest first
 	mu     sync.Mutex
-	forms  map[int]*Type // forms made so far, by head size: a layout compares forms by address
+	forms  map[int]*Type // forms made so far, by head size; kept because a layout compares forms by address
 }
 
 func newCut(blocks []*Type) *Cut { return &Cut{blocks: blocks, forms: map[int]*Type{}} }

@@ -10,7 +10,7 @@ import (
 // length that it may reach, so it never waits for other sequences. Sequences that
 // are not in use only occupy what is left.
 
-// ErrExact is the ErrFull for missing exact pages when there are enough cells.
+// ErrExact is an ErrFull for missing exact pages when there are enough cells.
 var ErrExact = fmt.Errorf("%w of exact pages", ErrFull)
 
 // Claim is the length that a sequence in use may reach.
@@ -126,8 +126,8 @@ func (c *Cache) exactNeed(s *sequence, g, n int) (need int) {
 	return need
 }
 
-// exactFree makes sure that group g has need free exact pages, and drops points for
-// that. It must not be called while a batch is being built.
+// exactFree makes sure that group g has need free exact pages. It drops points
+// if necessary. It must not be called while a batch is being built.
 func (c *Cache) exactFree(g, need int) error {
 	p := &c.exact[g]
 	for len(p.free) < need && c.yield() {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// moments of a codebook on the coordinates of a random unit vector of n values,
-// scaled to unit variance. Their density is (1 - x²/n)^((n-3)/2).
+// moments are the moments of a codebook on the coordinates of a random unit
+// vector of n values, scaled to unit variance. The density of a coordinate is
+// (1 - x²/n)^((n-3)/2).
 type moments struct{ xl, ll, l4 float64 } // E[x·l(x)], E[l(x)²], E[l(x)⁴]
 
 // sphere integrates by the midpoint rule. unit is the size of the levels at unit
@@ -113,9 +114,9 @@ func TestStepBound(t *testing.T) {
 	}
 }
 
-// tq3_0-qjl as its documentation describes it: rotated with tq3_0's signs, largest
-// magnitude on 1.51, nearest of four levels, and the residual's sign in a plane
-// that the reader ignores.
+// TestQJLByText checks tq3_0-qjl against its documentation: a rotation with
+// tq3_0's signs, the largest magnitude at 1.51, the nearest of four levels, and
+// the residual's signs in a plane that the reader ignores.
 func TestQJLByText(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	e := encoding{Type: TQ3_0QJL, dim: 32}

@@ -31,9 +31,9 @@ func (t *Type) encodeGroup(dst []byte, x []float32, at At) (saturated int) {
 	return saturated
 }
 
-// encodeCorrected is the rule of turbo: the length is divided out before the
-// rotation and stored in every block of the rotation, over the length of the
-// chosen levels.
+// encodeCorrected is the rule of turbo. It divides by the length before the
+// rotation. Every block of the rotation stores the length divided by the length
+// of the chosen levels.
 func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 	n := sqrt32(sumSquares(x))
 	inv := float32(0)

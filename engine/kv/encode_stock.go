@@ -88,9 +88,9 @@ func (t *Type) encodeMinStep(block []byte, x []float32) (saturated int) {
 	return max(saturated, putF16(block, t.Scale.At, d), putF16(block, t.Scale.Min, lo))
 }
 
-// encodeFitted first encodes to the nearest levels, with the scale that puts the
-// extreme value on the first level. It then fits the scale to these codes with
-// weights x².
+// encodeFitted first encodes to the nearest levels, with the scale that puts
+// the extreme value on the first level. It then fits the scale to these codes,
+// weighting each value by x².
 func (t *Type) encodeFitted(block []byte, x []float32) int {
 	m := extreme(x)
 	if abs32(m) < t.Scale.Floor {
@@ -122,8 +122,8 @@ func extreme(x []float32) (m float32) {
 	return m
 }
 
-// nearest returns the index of the level nearest to v. Ties go up, values
-// outside are clamped, NaN gets the last level.
+// nearest returns the index of the level nearest to v. Ties go up, values out
+// of range are clamped, and NaN gets the last level.
 func nearest(levels []float32, v float32) uint8 {
 	for i := range len(levels) - 1 {
 		if v-levels[i] < levels[i+1]-v {

@@ -16,7 +16,7 @@ type exactPool struct {
 	window         Window
 	refs           []int32 // number of sequences that hold each page; nil without an exact window
 	free           []int32 // free pages, used as a stack
-	passing        int     // number of pages after those, for one batch
+	passing        int     // number of passing pages, which follow the pool's pages and exist for one batch
 	packedByPage   bool    // pages are packed from their exact form
 	selfCalibrated bool    // conversations calibrate their own keys
 	steps          int     // number of steps in which a page is packed
@@ -53,8 +53,8 @@ func (s *sequence) drop(p *exactPool, g, i int) {
 	}
 }
 
-// settle gives back the exact pages that no row from the last page border on, no
-// point and no end of a prompt needs.
+// settle gives back the exact pages that are not needed by a row at or after
+// the last page border, by a point, or by the end of a prompt.
 func (c *Cache) settle(s *sequence) {
 	for g := range c.exact {
 		p := &c.exact[g]
@@ -78,8 +78,8 @@ func (c *Cache) keepTo(s *sequence, pos int) {
 	c.unneeded(s, old)
 }
 
-// newBatch settles all sequences at the first Extend after a Fill, because the
-// pages that the last batch left behind are not read any more.
+// newBatch settles all sequences at the first Extend after a Fill. By then no
+// row reads the exact pages that the last batch left behind.
 func (c *Cache) newBatch() {
 	if c.filled {
 		c.filled = false
@@ -129,8 +129,8 @@ func (c *Cache) grow(s *sequence) {
 	}
 }
 
-// copyExact gives s its own exact form of the first n cells of page i, which was
-// shared and is now page.
+// copyExact gives s its own exact form of the first n cells of page i. The
+// packed page was shared, and page is its copy.
 func (c *Cache) copyExact(s *sequence, g, i int, page int32, n int) error {
 	p := &c.exact[g]
 	if !p.on() || s.exact[g][i] < 0 {
@@ -210,7 +210,7 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 		}
 		s.exact[g] = s.exact[g][:min(keep, len(s.exact[g]))]
 	}
-	for g := range c.exact { // this comes before points are dropped, because the new end may need pages that the points kept
+	for g := range c.exact { // before points are dropped, so that the pages that the new end needs stay
 		s.low[g] = min(s.low[g], c.exact[g].window.firstExact(pos))
 	}
 	for n := len(s.points); n > 0 && s.points[n-1].pos > pos; n = len(s.points) {
@@ -300,9 +300,9 @@ func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
 	return table
 }
 
-// packs adds the full pages of a span that are not packed yet. The work is spread
-// over the steps before a row first reads the page in packed form. Forks share
-// pages. A shared page is packed at once if any of the forks needs that.
+// packs adds the full pages of a span that are not packed yet. The work is
+// spread over the steps before a row first reads the page in packed form. Forks
+// share pages. A shared page is packed at once if any fork needs it packed.
 func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []llm.Pack {
 	if !p.packedByPage {
 		return dst

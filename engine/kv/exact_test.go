@@ -22,8 +22,8 @@ func (w *twin) holds(t rapid.TB, layer int, s Side, p Tier, cell int32, v uint32
 	}
 }
 
-// checkExact checks that every row of the batch finds the exact form of each page
-// that it reads exactly, whatever was cut, forked and loaded before.
+// checkExact checks that every row of the batch finds the exact form of each
+// page that it reads exactly, after any cuts, forks and loads.
 func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
 	for g := range w.c.exact {
 		if !w.c.exact[g].on() {
@@ -42,8 +42,8 @@ func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
 	}
 }
 
-// checkPacked checks that pages which a row of the batch reads in packed form are
-// packed.
+// checkPacked checks that every page that a row of the batch reads in packed
+// form is packed.
 func (w *twin) checkPacked(t rapid.TB, b *llm.Batch) {
 	for i := range w.c.layout.Layers {
 		y := &w.c.layout.Layers[i]
@@ -106,7 +106,7 @@ func (w *twin) checkExactPool(t rapid.TB, g int) {
 	}
 }
 
-// The rule of the spec, position by position.
+// FirstExact follows the rule of the spec at every position.
 func TestFirstExact(t *testing.T) {
 	for _, newest := range []int{0, 1, 2, 32, 63, 64, 65, 128, 129, 1000} {
 		w := Window{Newest: newest}
@@ -125,9 +125,10 @@ func TestFirstExact(t *testing.T) {
 	}
 }
 
-// The end of a prompt stays readable in its original form, however long the answer
-// is and whichever request continues the prompt. A cut or fork at the last page
-// border before it finds the exact form of everything that rows there read.
+// The end of a prompt stays readable in its original form, however long the
+// answer is and whichever request continues the prompt. After a cut or fork at
+// the last page border before it, the exact form of every page that rows there
+// read is still present.
 func TestKeep(t *testing.T) {
 	for _, prompt := range []int{1, 64, 65, 100, 128, 200, 257} {
 		w := newTwin(t, "late", 1)

@@ -96,9 +96,10 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// withoutVectors reports whether a format has no golden vectors. f32 is its own
-// input, the rotated stock formats and the re-blocked turbo ones have separate
-// tests, tq3_0-qjl exists only as a description, and the gw family is Godwit's own.
+// withoutVectors reports whether a format has no golden vectors. f32 is stored
+// unchanged, the rotated stock formats and the re-blocked turbo formats have
+// separate tests, tq3_0-qjl exists only as a description, and the gw family is
+// Godwit's own.
 func withoutVectors(f *Type) bool {
 	return f.Cut != nil || f.Codes.Packing == Cyclic || f.Name == "f32" || f.Name == "tq3_0-qjl" || strings.HasSuffix(f.Name, "-rot") || strings.HasSuffix(f.Name, "-b32")
 }
@@ -182,8 +183,9 @@ func saturateF16(b []byte) {
 }
 
 // samePolar compares a row with a polar copy. The bytes before the copy and its
-// scale must be equal, and its codes are compared by pair. It returns the number of
-// different pairs, without rows far below the scale floor ("polar_near").
+// scale must be equal, and its codes are compared pair by pair. It returns the
+// number of different pairs, not counting rows far below the scale floor
+// ("polar_near").
 func samePolar(t *testing.T, form *Type, c *goldenCase, i int, got, want []byte) (moved int) {
 	t.Helper()
 	want = slices.Clone(want)
@@ -230,7 +232,7 @@ func checkDecoded(t *testing.T, form *Type, c *goldenCase, packed []byte) {
 			for j, g := range got {
 				w := want[i*f.data.Dim+j]
 				if g == 0 && w == 0 && c.Check[i] == "zero_scale_codes_unspecified" {
-					continue // the sign of a zero follows the unspecified code
+					continue // the sign of a zero depends on a code that the spec leaves open
 				}
 				if math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
 					t.Errorf("%s row %d (%s): value %d is %g, want %g", f.data.File, i, c.Tags[i], j, g, w)

@@ -124,7 +124,8 @@ func namesIn(ext string, src []byte, names *regexp.Regexp) map[int]string {
 	}
 }
 
-// The guard finds what it should and accepts what it should.
+// The guard finds cache type names where they are forbidden and ignores them
+// where they are allowed.
 func TestGuardSees(t *testing.T) {
 	names := cacheOnly()
 	for _, c := range []struct {

@@ -2,9 +2,9 @@ package kv
 
 import "encoding/hex"
 
-// The gw family: one head vector is one block. It has a whole-head rotation of
-// channels that a calibration has centred and normalised, and trellis codes
-// that need no serial decoding. Head sizes other than powers of two from 32 to
+// The gw family stores a head vector as one block. The channels of the whole
+// head are centred and normalised by a calibration, then rotated. The trellis
+// codes need no serial decoding. Head sizes other than powers of two from 32 to
 // 256 are divided into blocks, the largest first. Source: spec gw-formats.md.
 var (
 	GW4 = gw("gw4", "4 bits, trellis, newest tokens exact", Balanced, 4, trellis4, 0.0258030)
@@ -44,7 +44,7 @@ var gwRotations = []Rotation{
 	{Size: 32, Pre: gwSigns[:32], Forward: 0.17677669529663688, Inverse: 0.17677669529663688, Query: 0.17677669529663688},
 }
 
-// gwSigns are the two masks of the turbo rotation, one after the other.
+// gwSigns are the two masks of the turbo rotation, concatenated.
 var gwSigns = append(append([]float32{}, turboRotation.Pre...), turboRotation.Post...)
 
 // trellisTable holds the level of every 8-bit window, from two's complement

@@ -60,8 +60,8 @@ func (t *Type) Hold(headDim int) (*Type, error) {
 	return t.Form(headDim, K), nil
 }
 
-// Fit returns what Resolve stores for t at a head size on one side when no
-// policy changes it, and the reason if that is another type or padded.
+// Fit returns the form that Resolve stores for t at a head size on one side if
+// no policy changes it. reason is set if that is another type or padded.
 func (t *Type) Fit(headDim int, s Side) (form *Type, reason string) {
 	c := choice{t: t}
 	fit(&c, headDim, s)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Checks the table in spec kv-formats.md section 8 with its notes, and the map in
-// section 6: requested type, head size, the resulting types of K and V, and the
-// padded size.
+// TestHeadSizes checks the table in spec kv-formats.md section 8 with its
+// notes, and the map in section 6: requested type, head size, resulting types
+// of K and V, and padded size.
 func TestHeadSizes(t *testing.T) {
 	type row struct {
 		name   string
@@ -126,7 +126,7 @@ func TestStrict(t *testing.T) {
 	}{
 		{"f16", "q8_0", 64, ""},
 		{"turbo3", "turbo3", 64, ""}, // padded, not changed
-		{"tbq3", "tbq3", 128, ""},    // the shorthand's meaning
+		{"tbq3", "tbq3", 128, ""},    // the form that the shorthand stands for
 		{"amx3", "amx3", 128, ""},
 		{"q8_0", "f16", 80, "K q8_0 -> f16"},
 		{"f16", "tbqp3", 128, "V tbqp3 -> tbq3_1"},

@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// InnerQ equalises the channels of keys before their rotation, using only the keys.
-// Channel c is multiplied by (mean rms / rms of c)^Strength, and the query is
-// divided by it. It is measured until every KV head has seen Groups groups of 128
-// values. The zero value is off. Source: spec kv-policies.md section 6.
+// InnerQ equalises the channels of keys before their rotation. It looks at the
+// keys only. Channel c is multiplied by (mean rms / rms of c)^Strength, and the
+// query is divided by the same factor. The measurement ends when every KV head
+// has seen Groups groups of 128 values. The zero value is off. Source: spec
+// kv-policies.md section 6.
 type InnerQ struct {
 	Groups   int
 	Strength float64 // exponent, above 0 and at most 1; any other value counts as 0.5

@@ -170,8 +170,9 @@ func (l *Layout) resize(cells int) {
 	l.resizeExact()
 }
 
-// pages returns the pool of a group: all cells, or for a window what one ubatch
-// of every sequence can see from the page border before it.
+// pages returns the number of pages in the pool of a group. It covers all
+// cells. For a window it covers only what one ubatch of every sequence can see
+// from the page border before it.
 func (l *Layout) pages(g *Group, cells int) int {
 	all := (cells + PageCells - 1) / PageCells
 	if g.Window == 0 {

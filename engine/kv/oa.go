@@ -1,7 +1,7 @@
 package kv
 
-// The turbo types of openalchemy/llama.cpp: an unsigned, unnormalised
-// transform of 128 values, and the plain length after it.
+// The turbo types of openalchemy/llama.cpp: an unsigned, unnormalised transform
+// of 128 values. The stored length is the plain length after the transform.
 // Source: spec kv-formats.md section 3.
 var (
 	OATurbo3 = &Type{
@@ -41,7 +41,8 @@ func oaLevels(unscaled []float32) []float32 {
 	return l
 }
 
-// oaBounds are the midpoints, evaluated left to right in binary32.
+// oaBounds returns the midpoints of the levels, computed from left to right in
+// float32.
 func oaBounds(unscaled []float32) []float32 {
 	b := make([]float32, len(unscaled)-1)
 	for i := range b {

@@ -13,9 +13,9 @@ func (p Pair) String() string {
 	return p.K + " + " + p.V
 }
 
-// Pairs returns the pairs that the quality lab compares: the practical choices, and
-// one complete family down to its fewest bits, to show the scale. The first pair is
-// the base of all comparisons.
+// Pairs returns the pairs that the quality lab compares: the practical choices,
+// and one complete family down to its fewest bits to show the whole range. The
+// first pair is the base of all comparisons.
 func Pairs() []Pair {
 	return []Pair{
 		{"f16", "f16"},

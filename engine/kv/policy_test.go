@@ -40,7 +40,8 @@ func resolve(t testing.TB, w Want, layers []LayerInfo, s Settings) Layout {
 	return l
 }
 
-// expectedPolicy is the specification's table, written from its text.
+// expectedPolicy is the specification's table, written independently from its
+// text.
 func expectedPolicy(mode, il, n int, k, v string) (string, string) {
 	turbo := func(s string) bool { return strings.HasPrefix(s, "turbo") }
 	if n < 8 {
@@ -239,7 +240,7 @@ func TestTemper(t *testing.T) {
 		{"turbo3", 256, 2048, 1},
 	} {
 		l := resolve(t, want(t, c.name, "f16"), model(1, 2, 2, c.dim), Settings{Cells: 64})
-		if got := float64(l.Layers[0].Temper.Factor(c.n)); math.Abs(got-c.want) > 1.0/(1<<23) { // a binary32 near 1
+		if got := float64(l.Layers[0].Temper.Factor(c.n)); math.Abs(got-c.want) > 1.0/(1<<23) { // one float32 ulp just above 1
 			t.Errorf("%s at %d over %d: %.8f, want %.8f", c.name, c.dim, c.n, got, c.want)
 		}
 		l = resolve(t, want(t, c.name, "f16"), model(1, 2, 2, c.dim), Settings{Cells: 64, Temperature: Off})

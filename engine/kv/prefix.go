@@ -43,8 +43,8 @@ func (c *Cache) firstPiece(g int) int {
 // IsPiece reports whether a page of a group is a piece by itself.
 func (c *Cache) IsPiece(g, page int) bool { return page >= c.firstPiece(g) }
 
-// needed returns the pieces of a group that rows from pos on read in a sequence
-// with a point there: those of the pages [from, to).
+// needed returns the pages [from, to) of a group whose pieces are read by rows
+// from pos on, in a sequence with a point at pos.
 func (c *Cache) needed(g, pos int) (from, to int) {
 	return max(visible(pos, c.pools[g].window), c.firstPiece(g)), c.tail(g, pos)
 }
@@ -61,7 +61,7 @@ func (c *Cache) tail(g, pos int) int {
 // Longest returns the largest position up to most from which k can be continued, or
 // 0.
 func (c *Cache) Longest(k Kept, most int) int {
-	run := make([]int, len(c.pools)) // number of first pages that have the group
+	run := make([]int, len(c.pools)) // number of leading pages stored for the group
 	for g := range c.pools {
 		run[g] = c.firstPiece(g)
 		for c.pools[g].window == 0 && run[g] < k.Pages() && k.Has(run[g], g) {
@@ -106,8 +106,8 @@ func (c *Cache) Longest(k Kept, most int) int {
 
 // Continues returns the positions of a sequence for which PointData returns a
 // point: the last page borders of its prompt and of the whole sequence, its
-// checkpoints, and the positions where other prompts differed from it. It is empty
-// for models without points.
+// checkpoints, and the positions where other prompts diverged. It is empty for
+// models without points.
 func (c *Cache) Continues(seq llm.Seq) (list []int) {
 	s, err := c.seq(seq)
 	if err != nil || !c.HasPoints() {
@@ -284,8 +284,8 @@ func (c *Cache) PageBytes(g, page int) (n int) {
 }
 
 // PageData returns a whole page of a sequence in a group. It returns nil if the
-// page is not a piece, or if its rows are missing, not packed yet, or not those of
-// a prompt read from its beginning.
+// page is not a piece, if its rows are missing or not packed yet, or if they do
+// not belong to a prompt that was read from its beginning.
 func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
 	s, err := c.seq(seq)
 	if err != nil {

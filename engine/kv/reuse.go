@@ -34,7 +34,7 @@ const sparePoints = 4
 // point is a position to which a sequence can be cut.
 type point struct {
 	pos    int
-	parted bool // another prompt differs from the text after this position
+	parted bool // another prompt diverges from the text at this position
 }
 
 // needs reports whether a row at pos reads the exact form of page i.
@@ -109,8 +109,8 @@ func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
 	return pos, nil
 }
 
-// Reach returns the position that Fork would reach for pos. Truncate reaches the same,
-// except that it leaves a sequence which is not calibrated yet at its whole length.
+// Reach returns the position that Fork would reach for pos. Truncate reaches the same position,
+// except that it leaves a sequence that is not calibrated yet at its full length.
 func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -124,8 +124,9 @@ func (c *Cache) Reach(seq llm.Seq, pos int) int {
 	return to
 }
 
-// calibrating reports whether a sequence of n positions has yet to calibrate its keys.
-// It shares no pages: two of them would pack each with what they measure themselves.
+// calibrating reports whether a sequence of n positions has yet to calibrate its keys. Such a
+// sequence shares no pages, because each of the two sequences would pack them with its own
+// calibration.
 func (c *Cache) calibrating(n int) bool {
 	return n < SelfRows && slices.ContainsFunc(c.exact, func(p exactPool) bool { return p.selfCalibrated })
 }
@@ -169,11 +170,11 @@ func (c *Cache) ReuseFrom(seq llm.Seq) int {
 	return s.len
 }
 
-// Point asks to keep a position of a sequence as one that Truncate and Fork can
-// reach. The position may still be ahead. It becomes the last page border up to
-// pos, or pos itself in models with recurrent state. It is kept until the exact
-// pages are needed elsewhere, and parted points are dropped last. Without exact
-// pages, every position can be reached anyway and nothing is kept.
+// Point requests that a position of a sequence stay reachable for Truncate and
+// Fork. The position may still be ahead. It is rounded down to a page border,
+// except in models with recurrent state. It is kept until the exact pages are
+// needed elsewhere, and parted points are dropped last. Without exact pages
+// every position is reachable, and nothing is kept.
 func (c *Cache) Point(seq llm.Seq, pos int, parted bool) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -214,14 +215,15 @@ func (s *sequence) marked(pos int) bool {
 	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.pos == pos })
 }
 
-// unpoint drops a point of s and the exact pages that only this point needs.
+// unpoint drops a point of s and the exact pages that only it needs.
 func (c *Cache) unpoint(s *sequence, k int) {
 	pos := s.points[k].pos
 	s.points = slices.Delete(s.points, k, k+1)
 	c.unneeded(s, pos)
 }
 
-// unneeded drops the exact pages before pos that no point needs any more.
+// unneeded drops the exact pages that only a point or the end of a prompt at
+// pos needed.
 func (c *Cache) unneeded(s *sequence, pos int) {
 	for g := range c.exact {
 		p := &c.exact[g]
@@ -301,8 +303,9 @@ func (c *Cache) Moved(seq llm.Seq) {
 	}
 }
 
-// spare returns the number of exact pages for points that a group has beyond the
-// worst-case need of its sequences, at most one for 32 of its pages.
+// spare returns the number of exact pages that a group has for points, beyond
+// the worst-case need of its sequences. It is at most a 32nd of the group's
+// pages.
 func (l *Layout) spare(g *Group) int {
 	newest, prompt := g.Exact.held()
 	others := (max(l.Settings.Seqs, 1) - 1) * (newest + prompt)

@@ -2,10 +2,10 @@ package kv
 
 import "math"
 
-// The stock formats after an orthonormal Walsh-Hadamard transform without signs, as
-// in upstream llama.cpp. K is transformed in blocks of the largest power of two
-// that divides the head size, and V in blocks of 64, or of 32 if 64 does not divide
-// it. Source: spec kv-formats.md section 10.
+// These are the stock formats after an orthonormal Walsh-Hadamard transform
+// without signs, as in upstream llama.cpp. K is transformed in blocks of the
+// largest power of two that divides the head size, and V in blocks of 64, or of
+// 32 if 64 does not divide it. Source: spec kv-formats.md section 10.
 var (
 	Q8_0Rot  = rotated(Q8_0, "q8_0 after a rotation", Safe)
 	Q5_1Rot  = rotated(Q5_1, "q5_1 after a rotation", Experimental)

@@ -27,8 +27,9 @@ const (
 	// selfSkip is the number of first positions to ignore, because their keys are
 	// unlike all others.
 	selfSkip = 4
-	// selfNewest is the smallest exact window with which the first page is packed
-	// late enough.
+	// selfNewest is the smallest exact window for self-calibration. With a
+	// smaller one, the first page would be packed before the calibration is
+	// complete.
 	selfNewest = PageCells
 )
 
@@ -108,8 +109,7 @@ func (o *SelfCalibration) Get(row []byte) {
 	}
 }
 
-// Put is the inverse of Get. It returns an error for a row that no keys can
-// produce.
+// Put is the inverse of Get. It rejects rows that no keys can produce.
 func (o *SelfCalibration) Put(row []byte) error {
 	counts := row[8*6*len(o.back):]
 	keys := binary.LittleEndian.Uint64(counts)

@@ -85,8 +85,8 @@ func (h *sessionGroup) exact(n int) (rows int) {
 	return rows
 }
 
-// header describes what is saved of a sequence: everything that a row at its end
-// and a row at the end of its prompt read, and the points that need no further
+// header describes the saved parts of a sequence: everything that a row at its
+// end or at the end of its prompt reads, and the points that need no further
 // data.
 func (c *Cache) header(s *sequence) *sessionHeader {
 	l := c.layout

@@ -217,7 +217,7 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	in := io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
 	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, tier Tier, cell int32) error {
 		if err := readFull(in, buf); err != nil || cell < 0 {
-			return err // there is no room for a row that only an earlier position reads
+			return err // no room for this row, which only an earlier position reads
 		}
 		return rows.WriteRow(layer, side, tier, cell, buf)
 	}, func(buf []byte, layer int, slot int32) error {
@@ -276,7 +276,8 @@ func readFull(r io.Reader, buf []byte) error {
 	return nil
 }
 
-// readHeader reads up to the first row. The header must have at most most bytes.
+// readHeader reads everything before the first row. The header may have at most
+// most bytes.
 func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	var start [len(sessionMagic) + 8]byte
 	if err := readFull(r, start[:]); err != nil {
@@ -398,7 +399,7 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	if s.len == 0 {
 		end = -1 // the end has no exact page
 	}
-	unpacked := 0 // exact pages at the end, counted without a gap
+	unpacked := 0 // consecutive exact pages at the end
 	for _, i := range h.Exact {
 		switch {
 		case !p.on() || i <= last || i > end:
@@ -420,9 +421,9 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	return ""
 }
 
-// extendEmpty extends an empty sequence to the length in h, without the cells that
-// h does not have. If a window group has no room for pages that only a later cut
-// would need, the sequence begins later in that group.
+// extendEmpty extends an empty sequence to the length in h, without the cells
+// that the saved sequence lacks. If a window group has no room for pages that
+// only a later cut would need, the sequence begins later in that group.
 func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 	s := &c.seqs[seq]
 	pages := h.Len / PageCells

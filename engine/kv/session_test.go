@@ -12,7 +12,7 @@ import (
 	"testing/iotest"
 )
 
-// saved returns a sequence of a shape as a file.
+// saved returns a sequence of a shape, and the file that it was saved to.
 func saved(t testing.TB, shape string, steps int) (*twin, []byte) {
 	w := newTwin(t, shape, 1)
 	for range steps {

@@ -112,8 +112,8 @@ func (s *sequence) earlier() []mark {
 	return list[max(0, len(list)-maxSaved):]
 }
 
-// restoreMarks makes room for checkpoints at these positions and returns their
-// slots, -1 without one.
+// restoreMarks makes room for checkpoints at these positions. It returns their
+// slots, with -1 for a checkpoint without a slot.
 func (c *Cache) restoreMarks(s *sequence, at []int) []int32 {
 	slots := make([]int32, len(at))
 	for i, pos := range at {

@@ -1,8 +1,9 @@
 package kv
 
-// tq3_0 of animehacker/llama-turboquant, and its ancestor by unixsysdev, whose
-// third bit is the sign of the residual. Both have blocks of 32 values with the
-// scale last. Source: spec kv-formats.md section 4.
+// tq3_0 comes from animehacker/llama-turboquant. tq3_0-qjl comes from its
+// ancestor by unixsysdev, in which the third bit is the sign of the residual.
+// Both have blocks of 32 values with the scale last. Source: spec kv-formats.md
+// section 4.
 var (
 	TQ3_0 = &Type{
 		Name: "tq3_0", Aliases: []string{"tq3"}, Note: "3 bits, rotated in 32s", Group: Small,

@@ -29,7 +29,7 @@ func windows(dst, src []byte, width int) {
 	}
 }
 
-// putWindows is the inverse of windows: each window begins with the bits that
+// putWindows is the inverse of windows. Each window begins with the bits that
 // its value adds.
 func putWindows(dst, w []byte, width int) {
 	var low [maxBlock]uint8
@@ -127,12 +127,12 @@ const (
 	trellisSeam  = 6 * trellisWindow // number of bits on each side of the seam that decide how it is closed
 )
 
-// Near returns how many of n values on each side of the seam the free run covers:
-// those in six consecutive windows.
+// Near returns how many of n values on each side of the seam the free run
+// covers, which are the values in six consecutive windows.
 func (c *Trellis) Near(n int) int { return min(trellisSeam/c.Bits, n/2) }
 
-// Trellis encodes for one table. It uses the arithmetic of 16-bit vector code,
-// which therefore gives the same windows.
+// Trellis is an encoder for one table. It uses 16-bit arithmetic like the
+// vector code, so both choose the same windows.
 type Trellis struct {
 	Bits  int
 	Table [trellisLevels]int16 // levels in half steps
@@ -141,8 +141,8 @@ type Trellis struct {
 	squares *TrellisSquares
 }
 
-// TrellisSquares holds what a window adds to a metric, by value (from the smallest
-// up) and window.
+// TrellisSquares holds the increment that a window adds to a metric, indexed by
+// value (from the smallest up) and window.
 type TrellisSquares [2*TrellisReach + 1][trellisLevels]uint16
 
 // Squares returns the table of all possible increments. It takes 255 KiB and is
@@ -249,7 +249,7 @@ func (c *Trellis) step(cost []uint16, from *[trellisLevels / 2]uint8, z int16, k
 	}
 }
 
-// best is the first of the states with the least metric.
+// best returns the first state with the smallest metric.
 func best(cost []uint16) (state int) {
 	for s, v := range cost {
 		if v < cost[state] {

@@ -43,7 +43,7 @@ type Type struct {
 	Name    string
 	Aliases []string
 	Note    string // one line for tables
-	Group   string // Safe, Balanced, Small, Experimental; empty for types that lists leave out
+	Group   string // Safe, Balanced, Small or Experimental; empty for types that lists omit
 	Rules   Rules
 
 	Elems, Bytes int
@@ -72,7 +72,7 @@ type Rules struct {
 	BypassSWA    bool  // if K or V has it, layers with a sliding window keep f16
 	ByHead       bool  // its form depends on the head sizes in the file's metadata
 	WideHeadV    *Type // type that replaces a V that is not Wide, if this type is K with a head of 512
-	Wide         bool  // as V it can be used with such a K
+	Wide         bool  // as V it can be combined with such a K
 	PacksRotary  bool  // the rotary values of latent attention are packed too
 }
 
@@ -137,7 +137,7 @@ type Scale struct {
 	Rule    Rule
 	Floor   float32 // norms up to this count as zero
 	Outer   float32 // OuterAmax: the outermost level
-	Unit    float32 // multiplies levels times scale; 0 stands for 1
+	Unit    float32 // multiplies levels times scale; 0 means 1
 	Joint   bool    // RMS: one scale over all blocks of the rotation
 	ZeroNaN bool    // CorrectedNorm: a NaN norm encodes as the zero vector
 	Zero    uint8   // RotatedNorm: the code of every value when the norm is not above zero
@@ -150,8 +150,8 @@ type Scale struct {
 type Rotation struct {
 	Size           int
 	Pre, Mid, Post []float32 // signs, +1 or -1; nil for all +1
-	Forward        float32   // applied once after the last transform of a stored row; 0 stands for 1
-	Inverse        float32   // applied after each transform of the inverse; 0 stands for 1
+	Forward        float32   // applied once after the last transform of a stored row; 0 means 1
+	Inverse        float32   // applied after each transform of the inverse; 0 means 1
 	Query          float32   // replaces Forward for queries
 }
 

@@ -87,8 +87,9 @@ func (e *exactForms) of(t *Type, dim int) (pages, pinned *Type) {
 	return pages, pinned
 }
 
-// window gives a layer its exact window and pinned rows. Each side uses the default
-// of its type or the user's setting. There is no more exact form of plain floats.
+// window gives a layer its exact window and pinned rows. Each side uses the
+// default of its type or the user's setting. Plain floats get none, because no
+// form is more exact.
 func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 	if in.Bidirectional {
 		return
@@ -124,9 +125,9 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 	}
 }
 
-// held returns the number of pages that a sequence keeps in exact form: the pages
-// of the newest positions, and as many before the end of its prompt, minus the one
-// from which every prompt is read again.
+// held returns the number of pages that a sequence keeps in exact form: the
+// pages of the newest positions, and as many before the end of its prompt,
+// minus the page at which every reuse of the prompt starts reading again.
 func (w Window) held() (newest, prompt int) {
 	if w.Newest == 0 {
 		return 0, 0
@@ -156,11 +157,11 @@ func (w Window) FirstExact(pos int) int {
 // unless a single sequence needs more.
 const exactShare = 4
 
-// exactPages returns the size of a group's pool of exact pages. It is what all
-// sequences can use at once: the pages that each keeps, the pages that a chunk adds
-// while it leaves others behind, and a few points. If sequences are admitted, it is
-// at most a share of the pages, or what one sequence can use. A page has at most
-// one exact page.
+// exactPages returns the size of a group's pool of exact pages. It covers what
+// all sequences can use at once: the pages that each keeps, the pages that a
+// chunk adds while it leaves others behind, and a few points. With admission
+// control it is at most a share of the pages, or what one sequence can use. A
+// page has at most one exact page.
 func (l *Layout) exactPages(g *Group) int {
 	newest, prompt := g.Exact.held()
 	if newest == 0 {
