@@ -11,8 +11,9 @@ import (
 	"godwit/shaders"
 )
 
-// maxGroups bounds the threadgroups of one row's decode attention: enough chunks
-// of the context to keep a large device busy, few enough to merge cheaply.
+// maxGroups is the largest number of threadgroups for one row's decode
+// attention. This gives enough chunks of the context to keep a large device
+// busy, and few enough to merge cheaply.
 const maxGroups = 256
 
 // attention is the Attend op of one layer before its launches are added.
@@ -24,7 +25,7 @@ type attention struct {
 	kForm, vForm    place
 	decode, prefill *shaders.Attention
 	mean, gain      place // calibration of the key channels, [kv heads][DimK]; mean.size is 0 without one
-	shifted         bool  // scores lack the product with the mean, and it matters
+	shifted         bool  // packed scores lack the product of query and mean, and this changes the result
 }
 
 // attend selects the kernels of an Attend op.
@@ -85,7 +86,7 @@ func (t *attention) bind(p *program) (err error) {
 	return err
 }
 
-// values is the side that V is read from.
+// values returns the side from which V is read.
 func (t *attention) values() *side {
 	if t.MLA {
 		return &t.cache.sides[kv.K]
@@ -93,7 +94,8 @@ func (t *attention) values() *side {
 	return &t.cache.sides[kv.V]
 }
 
-// places returns where attend finds exact pages, relative to bindExact.
+// places returns the locations of the exact pages that attend needs, relative
+// to bindExact.
 func (s *side) places() (private, privateAt, passing uint32) {
 	if s.exact.buffer == nil {
 		return 0, 0, 0
@@ -110,7 +112,8 @@ func (s *side) base() int64 {
 	return s.exact.at
 }
 
-// bindExact returns the memory of pinned rows and exact pages from base on.
+// bindExact returns the memory that holds pinned rows and exact pages, starting
+// at base.
 func (c *compiler) bindExact(t *attention, s *side) place {
 	b := c.p.cache.beside[kv.K]
 	if s == &t.cache.sides[kv.V] {
@@ -124,7 +127,7 @@ func (c *compiler) bindExact(t *attention, s *side) place {
 
 // normalisation uploads the calibration of the key channels.
 func (t *attention) normalisation(p *program) (err error) {
-	if o := t.cache.self; o != nil { // exact keys include their mean, so packed scores lack it
+	if o := t.cache.self; o != nil { // exact keys include the mean, and packed scores do not
 		t.mean, t.gain, t.shifted = o.mean, o.gain, true
 		return nil
 	}
@@ -149,7 +152,7 @@ func (t *attention) normalisation(p *program) (err error) {
 // queries, the second vector of residuals, shifts, and chunks.
 type attendMemory struct{ normalised, keys, query, residual, shift, partial place }
 
-// attendRoom allocates it for the largest layer.
+// attendRoom allocates this memory for the largest layer.
 func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 	var normalised, keys, query, residual, shift, partial int
 	for _, t := range list {
@@ -189,8 +192,8 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 }
 
 // addAttend adds the launches of a layer: writes to the cache, packing of
-// pages, rotation of queries into the domain of the keys, chunks of the context,
-// their sum.
+// pages, rotation of queries into the domain of the keys, attention over chunks
+// of the context, and the merging of the chunks.
 func (c *compiler) addAttend(t *attention) error {
 	query := c.value(t.node.In[0])
 	if t.node.In[1] != graph.None {
@@ -236,7 +239,7 @@ func (c *compiler) addAttend(t *attention) error {
 func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.shifted {
 		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
-		if t.Softcap == 0 && t.cache.self == nil { // sink logits are compared with logits
+		if t.Softcap == 0 && t.cache.self == nil { // the shift applies to sink logits, which are compared with scaled and tempered scores
 			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
 		}
 		if t.cache.self != nil {
@@ -275,8 +278,8 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 	return query, nil
 }
 
-// rotateQuery adds the launches that rotate queries, and the queries of residual
-// signs.
+// rotateQuery adds the launches that rotate queries and compute the second
+// query vector for residual signs.
 func (c *compiler) rotateQuery(t *attention, query, to, residual place) error {
 	for _, l := range t.k.Query(t.Heads) {
 		if err := c.perHead(l, []place{query, t.kForm, to, residual}, t.Heads); err != nil {
@@ -286,7 +289,8 @@ func (c *compiler) rotateQuery(t *attention, query, to, residual place) error {
 	return nil
 }
 
-// normalise adds the launch that evens out the channels of queries or keys.
+// normalise adds the launch that multiplies or divides every channel of queries
+// or keys by its gain.
 func (c *compiler) normalise(q *shaders.KvLevelParams, x place, t *attention, to place) error {
 	group := shaders.Find("kv_level").Group
 	if t.cache.self != nil {
@@ -298,8 +302,8 @@ func (c *compiler) normalise(q *shaders.KvLevelParams, x place, t *attention, to
 	})
 }
 
-// write adds the launches that write K or V to every tier with a cell for it:
-// packed bytes to one, exact ones to the others.
+// write adds the launches that write K or V to every tier with a cell for it.
+// packed goes to the packed tier, and exact to the exact and pinned tiers.
 func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, exact place) error {
 	d := &t.cache.sides[s]
 	to := shaders.Target{PackedByPage: t.cache.layout.Side(s).PackedByPage(), Exact: c.p.image.exact, Side: s, Inspect: true}
@@ -317,7 +321,7 @@ func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, e
 	return c.encode(t, form.Pinned, &d.pinned, shaders.Target{Tier: kv.Pinned, Pinned: d.pinned.page, Side: s}, exact)
 }
 
-// target returns the exact pages of a side, counted from the first.
+// target describes the exact tier of a side as a target for encoding.
 func (s *side) target(of kv.Side, m *image) shaders.Target {
 	return shaders.Target{Tier: kv.Exact, Side: of, Exact: m.exact, Private: s.exact.private, Passing: int(s.passing / imageAlign)}
 }
@@ -393,7 +397,7 @@ func (p *program) counts(layer int) place {
 	return place{Bind{p.counters, int64(layer * countBytes)}, countBytes}
 }
 
-// Counts returns the counters of each layer; zeros if the device does not
+// Counts returns the counters of each layer, or zeros if the device does not
 // respond.
 func (p *program) Counts() []backend.Counts {
 	out := make([]backend.Counts, len(p.layout.Layers))

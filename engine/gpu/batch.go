@@ -8,8 +8,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// image is a batch as kernels read it: one block of 4-byte values, filled on
-// the host and uploaded before a run. Places are in bytes.
+// image is a batch in the layout that kernels read. It is one block of 4-byte
+// values, filled on the host and uploaded before a run. The offsets of its
+// arrays are in bytes.
 type image struct {
 	data     []byte
 	buffer   Buffer
@@ -17,7 +18,7 @@ type image struct {
 	groups   int
 	capacity int // largest number of rows
 	stride   int // pages per table
-	exact    int // distance in tables from a sequence's pages to its exact pages; 0 if it has none
+	exact    int // offset in the page tables from a sequence's pages to its exact pages; 0 if it has none
 
 	tokens  int64
 	places  int64   // positions
@@ -33,8 +34,9 @@ type image struct {
 	size    int64
 }
 
-// tiles divides the spans of a batch into runs of at most rows rows that read
-// the same pages exactly: {first row, rows} per tile.
+// tiles divides the spans of a batch into tiles of at most rows rows. All rows
+// of a tile read the same pages in exact form. The array holds {first row,
+// rows} per tile.
 type tiles struct {
 	at     int64
 	rows   int
@@ -52,8 +54,8 @@ func (m *image) room(n int) int64 {
 	return at
 }
 
-// newImage lays out the arrays for the largest batch. Drafted rows of one sequence
-// are spans of their own.
+// newImage lays out the arrays for the largest batch. Drafted rows of one
+// sequence are separate spans.
 func newImage(p *program) *image {
 	l, n := p.layout, p.capacity()
 	m := &image{spans: padded(max(1, min(p.sizes.Rows, max(l.Settings.Seqs, p.sizes.Slots, maxDecode)))), width: p.plan.InputWidth()}
@@ -88,15 +90,15 @@ func (m *image) tilesOf(rows int, w kv.Window) *tiles {
 	return t
 }
 
-// finish lays out the page tables after everything else, since most batches
-// need few of them, allocates the host's copy and returns its size.
+// finish lays out the page tables last, since most batches fill only part of
+// them. It allocates the host's copy and returns its size.
 func (m *image) finish() int64 {
 	m.tables = m.room(m.groups * m.spans * (m.stride + m.exact))
 	m.data = make([]byte, m.size)
 	return m.size
 }
 
-// ints returns the array of n values at a place.
+// ints returns the array of n values at an offset.
 func (m *image) ints(at int64, n int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(m.data[at:]))), n)
 }
@@ -125,9 +127,9 @@ func (m *image) check(b *llm.Batch) error {
 	return nil
 }
 
-// fill writes a batch. The shape's rows beyond it are copies of its first row,
-// which repeat that row's work; extra outputs are of the first row too. It
-// returns the number of bytes to upload.
+// fill writes a batch. If the shape has more rows than the batch, the extra
+// rows are copies of the first row and repeat its work. Extra outputs also
+// belong to the first row. It returns the number of bytes to upload.
 func (m *image) fill(b *llm.Batch, s *shape) int64 {
 	tokens, places := m.ints(m.tokens, s.rows), m.ints(m.places, s.rows)
 	for r := copy(tokens, b.Tokens); r < s.rows; r++ {
@@ -191,8 +193,8 @@ func (m *image) fillRows(b *llm.Batch, group, padded int) {
 	}
 }
 
-// fillTiles divides the spans, and the shape's single rows after them, which
-// are not counted.
+// fillTiles divides the spans into tiles. The shape's extra rows follow, each
+// as a tile of -1 rows, so that their work is not counted.
 func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	list := m.ints(t.at, 2*m.capacity)
 	t.n = 0

@@ -6,12 +6,12 @@ import (
 	"godwit/engine/kv"
 )
 
-// cache is the memory of all layers' cells. A page holds the cells of one KV
-// head after the other, as encoded bytes.
+// cache is the memory of all layers' cells. A page holds all cells of the first
+// KV head, then those of the next, as encoded bytes.
 type cache struct {
 	layers []*layerCache // indexed by layer number; nil for a layer without a cache
 	groups [][]*layerCache
-	beside [2]Buffer // for K and V: pinned rows, exact pages, and exact pages that layers share
+	beside [2]Buffer // for K and V: pinned rows, private exact pages, passing exact pages
 	cells  []byte    // cells of one KV head while they are copied
 }
 
@@ -20,26 +20,27 @@ type layerCache struct {
 	group   int
 	kvHeads int
 	layout  *kv.LayerLayout
-	self    *selfCalibration // calibration by each conversation; nil without one
+	self    *selfCalibration // calibration of each conversation; nil for none
 	sides   [2]side
 }
 
 // side is K or V of a layer; its buffers are nil where V is a view of K.
 type side struct {
 	packed, exact, pinned cells
-	passing               int64 // offset of the exact pages that layers share, after exact
+	passing               int64 // offset of the passing pages from the first exact page
 }
 
-// cells is one tier of a side, in pages of some cells.
+// cells is one tier of a side, divided into pages.
 type cells struct {
 	buffer  Buffer // nil without cells
 	at      int64  // offset of the first cell
 	head    int    // bytes of one head of one cell
 	page    int    // cells per page
-	private int    // pages before the ones that layers share
+	private int    // number of private pages, which come before the passing pages
 }
 
-// tier returns the cells of a tier; empty for tiers that devices do not hold.
+// tier returns the cells of a tier. It returns empty cells for tiers that
+// devices do not hold.
 func (s *side) tier(p kv.Tier) *cells {
 	switch p {
 	case kv.Exact:
@@ -117,9 +118,9 @@ func (p *program) newCache() error {
 	return nil
 }
 
-// newBeside allocates the exact tiers of one side of all layers: the pinned rows of
-// every layer, the exact pages of every layer, and the ones that a chunk leaves
-// behind.
+// newBeside allocates the exact tiers of one side of all layers: the pinned
+// rows of every layer, the private exact pages of every layer, and the passing
+// pages.
 func (p *program) newBeside(s kv.Side) error {
 	var size int64
 	room := func(n int64) (at int64) {

@@ -102,7 +102,7 @@ func (l *layer) batch(t *testing.T, rows map[llm.Seq]int) *llm.Batch {
 	return b
 }
 
-// run feeds some rows of each sequence in one batch and returns the result of
+// run runs one batch with some rows of each sequence and returns the result of
 // the last row of each.
 func (l *layer) run(t *testing.T, rows map[llm.Seq]int) map[llm.Seq][]float32 {
 	t.Helper()
@@ -117,9 +117,9 @@ func (l *layer) run(t *testing.T, rows map[llm.Seq]int) map[llm.Seq][]float32 {
 	return out
 }
 
-// What a sequence gives does not depend on the sequences beside it, whether
-// they are decoded or prefilled, and however many they are. A device that keeps
-// launches gives the same bits as one that does not.
+// A sequence's results do not depend on the other sequences in the batch, on
+// whether they are decoded or prefilled, or on their number. A device that
+// stores launches gives the same bits as one that does not.
 func TestCompany(t *testing.T) {
 	var want [][]float32
 	for name, wrap := range map[string]func(gpu.Device) gpu.Device{
@@ -157,7 +157,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// Rows that only fill a decode step up are not counted, however many there are.
+// Rows that only pad a decode step are not counted, whatever their number.
 func TestCounts(t *testing.T) {
 	for name, wrap := range map[string]func(gpu.Device) gpu.Device{
 		"launches": func(d gpu.Device) gpu.Device { return d },
@@ -184,7 +184,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// recorder is a device that keeps launches.
+// recorder is a device that stores launches.
 type recorder struct {
 	gpu.Device
 	on   bool
@@ -231,7 +231,7 @@ func (r *recorder) Barrier() {
 var _ gpu.Recorder = (*recorder)(nil)
 
 // A step allocates nothing on the host, whether its sequences are decoded,
-// prefilled, or both.
+// prefilled, or some of each.
 func TestRunAllocs(t *testing.T) {
 	d, asked := gpu.Idle()
 	l := newLayer(t, d)

@@ -20,7 +20,7 @@ type compiler struct {
 	room    attendMemory
 }
 
-// build prepares a program; all device memory is sized here.
+// build prepares a program. It fixes the size of all device memory.
 func (p *program) build(ctx context.Context) error {
 	if err := p.load(ctx); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (p *program) alloc(size int64, label string) (Buffer, error) {
 	return b, nil
 }
 
-// value returns the place of a value.
+// value returns the memory of a value.
 func (c *compiler) value(v graph.Value) place {
 	p := c.p
 	info := p.plan.Values[v]
@@ -121,7 +121,8 @@ func (c *compiler) value(v graph.Value) place {
 	return place{Bind{p.scratch, int64(4 * p.mem.Offset[v])}, int64(4 * n * info.Width)}
 }
 
-// weight returns the place of a weight; for nil, a buffer that is not read.
+// weight returns the memory of a weight. For nil it returns a buffer that is
+// not read.
 func (c *compiler) weight(w *graph.Weight) place {
 	if w == nil {
 		return c.none()
@@ -153,12 +154,12 @@ func length(w *graph.Weight) uint32 {
 	return uint32(w.Elems())
 }
 
-// unsupported names what the device lacks.
+// unsupported returns the error for an op or type that the device lacks.
 func (c *compiler) unsupported(n graph.Node, t dtype.Type) error {
 	return fmt.Errorf("%w: op %T, type %v, on %s", backend.ErrUnsupported, n.Op, t, c.p.b.name())
 }
 
-// pictures names what the kernels lack for pictures in an op that they have.
+// pictures returns an error if an op is supported only without pictures.
 func (c *compiler) pictures(n graph.Node) error {
 	what := ""
 	switch op := n.Op.(type) {
@@ -372,7 +373,7 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) error {
 	})
 }
 
-// constant returns the memory of some numbers on the device; equal ones are
+// constant returns device memory with the given bytes. Equal constants are
 // stored once.
 func (p *program) constant(host []byte) (place, error) {
 	for _, k := range p.constants {
@@ -391,7 +392,7 @@ func (p *program) constant(host []byte) (place, error) {
 	return k.place, nil
 }
 
-// constant is numbers of the host and their place on the device.
+// constant is host bytes and their copy on the device.
 type constant struct {
 	host  []byte
 	place place

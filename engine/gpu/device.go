@@ -11,16 +11,16 @@ import (
 
 // Device runs kernels in the order of a queue. It is used from one goroutine.
 //
-// Launches between two barriers may run concurrently or in any order; launches
-// after a barrier see the writes before it. Launch and Barrier only record:
-// Submit starts what was recorded, Wait waits for everything submitted. The
-// first error sticks; Submit and Wait return it.
+// Launches between two barriers may run concurrently or in any order. Launches
+// after a barrier see the writes before it. Launch and Barrier only record.
+// Submit starts what was recorded, and Wait waits for everything submitted.
+// After the first error, Submit and Wait keep returning it.
 type Device interface {
 	Info() backend.Info
-	// Alloc returns a buffer of size bytes. With data the buffer holds it, by
-	// copy or by reference: the caller neither changes nor frees data while the
-	// buffer lives, and kernels only read it. Without data the buffer is
-	// zeroed. An error wraps backend.ErrMemory.
+	// Alloc returns a buffer of size bytes. If data is given, the buffer is a
+	// copy of it or refers to it. The caller must not change or free data while
+	// the buffer is in use, and kernels only read it. Without data the buffer
+	// is zeroed. An error wraps backend.ErrMemory.
 	Alloc(size int64, data []byte, label string) (Buffer, error)
 	// Upload copies src into a buffer at an offset. No submitted work may still
 	// use that range; launches recorded later see the new bytes.
@@ -51,15 +51,15 @@ type Pipeline interface {
 	Kernel() *shaders.Kernel
 }
 
-// Bind is a buffer argument: the buffer from an offset on, a multiple of 4
-// (16 where a kernel reads the argument as weights or cache).
+// Bind is a buffer argument: the buffer from an offset on. The offset is a
+// multiple of 4, or of 16 if the kernel reads the argument as weights or cache.
 type Bind struct {
 	Buffer Buffer
 	Offset int64
 }
 
-// Recorder is a Device that can store launches and start them again as one: the
-// same kernels with the same grids, arguments and parameters.
+// Recorder is a Device that can store launches and replay them as one unit,
+// with the same kernels, grids, arguments and parameters.
 type Recorder interface {
 	Device
 	// Begin stores the following launches instead of starting them.
@@ -70,11 +70,12 @@ type Recorder interface {
 	Replay(Graph)
 }
 
-// Graph is launches that start as one.
+// Graph is a stored list of launches that start as one unit.
 type Graph interface{ Close() error }
 
 // Multiplier is a Device that may have instructions for small matrix products.
-// MMA is the value of that constant of kernels; it is 0 for other devices.
+// MMA returns the value of the kernels' constant MMA for this device. Other
+// devices use 0.
 type Multiplier interface {
 	Device
 	MMA() int

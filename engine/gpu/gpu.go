@@ -21,14 +21,14 @@ type Driver struct {
 	Connect func(device int) (Device, error)
 }
 
-// Name is the kind.
+// Name returns the kind of the driver.
 func (d Driver) Name() string { return d.Kind }
 
 // Devices lists the available devices.
 func (d Driver) Devices() ([]backend.Info, error) { return d.List() }
 
-// Open connects to a device. Attention on a GPU uses float arithmetic whatever
-// the options say, and weights keep the file's format.
+// Open connects to a device. Attention on a GPU always uses float arithmetic,
+// and weights keep the file's format, whatever the options are.
 func (d Driver) Open(device int, o backend.Options) (backend.Backend, error) {
 	dev, err := d.Connect(device)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *Backend) name() string {
 	return i.Backend + " (" + i.Device + ")"
 }
 
-// pipeline compiles a kernel, once for the same constants.
+// pipeline compiles a kernel, once for each set of constants.
 func (b *Backend) pipeline(kernel string, c shaders.Constants) (Pipeline, error) {
 	var key strings.Builder
 	key.WriteString(kernel)

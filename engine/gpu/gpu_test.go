@@ -10,7 +10,7 @@ import (
 	"godwit/shaders/emu"
 )
 
-// emulator is the GPU that every machine has.
+// emulator returns the driver of the emulator, which runs on every machine.
 func emulator() gpu.Driver {
 	return gpu.Driver{
 		Kind:    "emu",

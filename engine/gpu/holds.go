@@ -8,11 +8,11 @@ import (
 	"godwit/shaders"
 )
 
-// Holds returns backend.ErrUnsupported where a cache of the layout has no
-// kernel, as Compile would. It opens no device.
+// Holds returns backend.ErrUnsupported if a cache of the layout has no kernel.
+// Compile returns the same error. Holds opens no device.
 func (d Driver) Holds(l *kv.Layout) error { return holds(l, d.Kind) }
 
-// holds names the device in its error.
+// holds is Holds with a device name for the error.
 func holds(l *kv.Layout, device string) error {
 	for i := range l.Layers {
 		y := &l.Layers[i]
@@ -35,7 +35,7 @@ func holds(l *kv.Layout, device string) error {
 	return nil
 }
 
-// caches returns K and V of a layer as the kernels see them.
+// caches returns K and V of a layer as kernels see them.
 func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error) {
 	side := func(s *kv.SideLayout, ropeBase float32) (*shaders.Cache, error) {
 		c, err := shaders.NewCache(s.Active, s.HeadDim, ropeBase)

@@ -11,8 +11,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// TestHolds wants the same answer of Holds and of Compile, for every cache type at
-// heads of usual and of unusual sizes, with an exact window and without.
+// TestHolds checks that Holds and Compile agree, for every cache type at usual
+// and unusual head sizes, with and without an exact window.
 func TestHolds(t *testing.T) {
 	d := Driver{Kind: "idle", Connect: func(int) (Device, error) { return &idle{}, nil }}
 	b, err := d.Open(0, backend.Options{})

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// Features without a kernel, in the words of errors.
+// Features without a kernel, as they appear in errors.
 const (
 	lackALiBi    = "attention with a slope for each head (ALiBi)"
 	lackRelative = "attention with relative positions"
@@ -24,7 +24,7 @@ const (
 	lackRecur    = "a recurrence that decays by column"
 )
 
-// Lacks lists what the devices of a driver have no kernel for.
+// Lacks lists the features that a driver's devices have no kernel for.
 func (d Driver) Lacks() []string {
 	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackIndex, lackSoftmax, lackRecur}
 }
@@ -34,7 +34,8 @@ func (p *program) lacks(what string) error {
 	return fmt.Errorf("%w: %s, on %s", backend.ErrUnsupported, what, p.b.name())
 }
 
-// reach is the number of positions that the cache holds for a sequence at most.
+// reach returns the largest number of positions that the cache holds for a
+// sequence.
 func (p *program) reach() int {
 	if len(p.sizes.Pages) == 0 {
 		return p.capacity()
@@ -42,7 +43,8 @@ func (p *program) reach() int {
 	return slices.Max(p.sizes.Pages) * kv.PageCells
 }
 
-// attends returns an error that names the feature of an attention that has no kernel.
+// attends returns an error if an attention uses a feature without a kernel. The error names the
+// feature.
 func (p *program) attends(a *graph.Attention) error {
 	switch {
 	case a.Bias.ALiBi != 0:

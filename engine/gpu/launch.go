@@ -8,7 +8,7 @@ import (
 	"godwit/shaders"
 )
 
-// shape is what differs from batch to batch: the sizes of the grids.
+// shape holds what differs between batches: the sizes of the grids.
 type shape struct {
 	rows, outputs, spans int
 	decode               bool // every span has one row
@@ -31,10 +31,10 @@ type launch struct {
 	barrier bool // barrier before this launch
 	args    []Bind
 	params  []byte
-	size    func(*shape) (grid [3]uint32) // grids with a 0 are not launched
+	size    func(*shape) (grid [3]uint32) // returns the grid; a grid with a 0 is not launched
 
-	// host is work between launches, for batches that calibrate; nil for none.
-	// Everything launched before it has finished.
+	// host is work on the host before this launch, for batches that calibrate;
+	// nil for none. All earlier launches have finished when it runs.
 	host func(*llm.Batch) error
 }
 
@@ -48,16 +48,17 @@ func (a extent) overlaps(b extent) bool {
 	return a.buffer == b.buffer && a.from < b.to && b.from < a.to
 }
 
-// place is a value, a weight or an array of the batch as an argument: a range
-// of a buffer.
+// place is an argument of a kernel: a range of a buffer that holds a value, a
+// weight or an array of the batch.
 type place struct {
 	bind Bind
 	size int64
 }
 
-// hazards decides where barriers are needed: between launches of which one
-// writes what the other reads or writes, by the directions in the kernel table.
-// Only the host reads counters.
+// hazards decides where barriers are needed. A barrier must separate two
+// launches if one writes memory that the other reads or writes, according to
+// the directions in the kernel table. Counters need no barrier, because only
+// the host reads them.
 type hazards struct{ reads, writes []extent }
 
 // next adds a launch and reports whether a barrier must come before it.

@@ -8,14 +8,14 @@ import (
 	"godwit/shaders"
 )
 
-// memory is a buffer of a device that does nothing.
+// memory is a buffer of the idle device.
 type memory struct{ size int64 }
 
 func (m *memory) Size() int64  { return m.size }
 func (m *memory) Close() error { return nil }
 
-// A barrier stands between launches of which one writes what the other reads or
-// writes, and nowhere else.
+// There is a barrier between two launches exactly if one writes memory that the
+// other reads or writes.
 func TestHazards(t *testing.T) {
 	a, b := &memory{1000}, &memory{1000}
 	at := func(m *memory, from, to int64) place { return place{Bind{m, from}, to - from} }
@@ -26,14 +26,14 @@ func TestHazards(t *testing.T) {
 		first, second [3]place
 		want          bool
 	}{
-		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(a, 0, 100), at(b, 100, 200), none}, false},   // both read
-		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(b, 96, 200), at(a, 200, 300), none}, true},   // reads what was written
-		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(b, 100, 200), at(a, 200, 300), none}, false}, // beside it
-		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(b, 500, 600), at(a, 99, 300), none}, true},   // writes what was read
-		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(a, 500, 600), at(b, 0, 4), none}, true},      // writes what was written
-		{[3]place{at(a, 0, 100), none, at(b, 0, 100)}, [3]place{at(a, 0, 100), none, at(b, 50, 60)}, true},      // changes what was changed
-		{[3]place{none, none, at(b, 0, 100)}, [3]place{at(b, 50, 60), none, none}, true},                        // reads what was changed
-		{[3]place{at(b, 50, 60), none, none}, [3]place{none, none, at(b, 0, 100)}, true},                        // changes what was read
+		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(a, 0, 100), at(b, 100, 200), none}, false},   // both only read the same range
+		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(b, 96, 200), at(a, 200, 300), none}, true},   // reads a written range
+		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(b, 100, 200), at(a, 200, 300), none}, false}, // reads next to a written range
+		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(b, 500, 600), at(a, 99, 300), none}, true},   // writes a range that was read
+		{[3]place{at(a, 0, 100), at(b, 0, 100), none}, [3]place{at(a, 500, 600), at(b, 0, 4), none}, true},      // writes a written range
+		{[3]place{at(a, 0, 100), none, at(b, 0, 100)}, [3]place{at(a, 0, 100), none, at(b, 50, 60)}, true},      // updates an updated range
+		{[3]place{none, none, at(b, 0, 100)}, [3]place{at(b, 50, 60), none, none}, true},                        // reads an updated range
+		{[3]place{at(b, 50, 60), none, none}, [3]place{none, none, at(b, 0, 100)}, true},                        // updates a range that was read
 	} {
 		var h hazards
 		if h.next(k, c.first[:]) {
@@ -51,7 +51,7 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-// idle is a device that does nothing, to see what a step costs the host.
+// idle is a device that does nothing, for measuring what a step costs the host.
 type idle struct{ launches, barriers int }
 
 func (d *idle) Info() backend.Info { return backend.Info{Backend: "idle", Device: "nothing"} }
@@ -73,7 +73,7 @@ type idlePipeline struct{ k *shaders.Kernel }
 
 func (p idlePipeline) Kernel() *shaders.Kernel { return p.k }
 
-// Idle is a device that does nothing except record its calls.
+// Idle returns a device that does nothing except count its calls.
 func Idle() (Device, func() string) {
 	d := &idle{}
 	return d, func() string { return fmt.Sprintf("%d launches, %d barriers", d.launches, d.barriers) }

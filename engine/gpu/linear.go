@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxDecode is the largest number of rows of a decode step: rows that are
+	// maxDecode is the largest number of rows of a decode step. These rows are
 	// multiplied as vectors.
 	maxDecode = 16
 	// matvecRows is the largest number of rows of one matrix-vector product.
@@ -26,8 +26,8 @@ func (c *compiler) consts(n graph.Node, w *graph.Weight) (shaders.Constants, err
 	return shaders.Constants{"WEIGHT": int(w.Type)}, nil
 }
 
-// grid returns the codebook of a format on the device; for formats without one,
-// a buffer that is not read.
+// grid returns the codebook of a format on the device. For formats without one
+// it returns a buffer that is not read.
 func (c *compiler) grid(t dtype.Type) (place, error) {
 	points, _ := quant.Grid(t)
 	if points == nil {
@@ -63,8 +63,9 @@ func (c *compiler) embed(n graph.Node, op graph.Embed) error {
 	})
 }
 
-// linear multiplies each row by a matrix: as vectors in decode steps and for
-// output rows, however many, else as a matrix.
+// linear multiplies each row by a matrix. Decode steps and output rows use
+// matrix-vector products, whatever the number of rows. Other rows use a matrix
+// product.
 func (c *compiler) linear(n graph.Node, op graph.Linear) error {
 	base, err := c.consts(n, op.W)
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 	"godwit/shaders"
 )
 
-// packs are the pages that a batch packs from their exact form, as kernels read
-// them: {packed page, exact page, sequence} each, one list per side of a layer.
+// packs lists the pages that a batch packs from their exact form, as kernels
+// read them. There is one list per side of a layer, with {packed page, exact
+// page, sequence} for each page.
 type packs struct {
 	data   []byte
 	buffer Buffer // nil if no layer packs pages
 	sides  []*packSide
-	alone  []launch // launches of all layers that need no place among the others
+	alone  []launch // the packing launches of all layers, for pages that are packed before or after the other launches
 }
 
 // packSide is the list of one side of a layer. Pages that this batch does not
@@ -23,7 +24,7 @@ type packSide struct {
 	layer     int // the layer that owns the cells
 	side      kv.Side
 	group     int
-	index, of int // index among the sides that pack pages in the layer's group, and their number
+	index, of int // index among the sides of the layer's group that pack pages, and the number of these sides
 	at        int64
 	room      int // capacity in pages
 	before, n int
@@ -36,14 +37,14 @@ type stage int
 const (
 	packBefore stage = iota // pages that the batch does not write
 	packWritten
-	packAll // all pages, where conversations calibrate their keys: after the calibration
+	packAll // all pages, for conversations that calibrate their keys; runs after the calibration
 )
 
 // packBytes is the size of a page's entry in a list.
 const packBytes = 12
 
 // newPacks allocates the lists of the sides that pack pages. Their indices
-// equal those of llm.Pack: both sides of a layer have one if either packs.
+// equal those of llm.Pack. Both sides of a layer have an index if either packs.
 func (p *program) newPacks() error {
 	k := &p.packs
 	for g := range p.layout.Groups {
@@ -126,9 +127,9 @@ func writer(b *llm.Batch, group int, page int32) int {
 	return -1
 }
 
-// pack records the launches of one stage on their own. Pages that a decode step
-// writes are packed after it: no row of the step reads them packed, and the
-// recorded launches of the step stay the same.
+// pack records the launches of one stage separately from the other launches.
+// Pages that a decode step fills are packed after the step. No row of the step
+// reads them packed, so the recorded launches of the step stay the same.
 func (p *program) pack(now stage) {
 	p.dev.Barrier()
 	for _, l := range p.packs.sides {
@@ -143,8 +144,9 @@ func (p *program) pack(now stage) {
 	p.dev.Barrier()
 }
 
-// repack adds the launches that pack pages of a layer: once among the other
-// launches, for pages that a prefill writes, and once on their own.
+// repack adds the launches that pack pages of a layer. It adds them among the
+// layer's other launches, for pages that a prefill writes, and to the separate
+// list.
 func (c *compiler) repack(t *attention) error {
 	p := c.p
 	for s, form := range []*shaders.Cache{t.k, t.v} {

@@ -62,8 +62,8 @@ func (p *program) capacity() int { return padded(max(p.sizes.Rows, 1)) }
 func (p *program) outputs() int  { return padded(max(p.sizes.Outputs, 1)) }
 
 // Run executes one batch. Single rows of answers are decoded together, at most
-// maxDecode at a time; prompts are prefilled. The result of a row does not
-// depend on the rows beside it.
+// maxDecode at a time. Prompts are prefilled. The result of a row does not
+// depend on the other rows of the batch.
 func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	return p.run(&p.sub.batch, false, p.sub.results, b.Logits)
 }
 
-// run executes rows of one kind. Result i goes to row results[i] of logits; nil
-// for all of them in order.
+// run executes rows of one kind. Result i goes to row results[i] of logits, or
+// to row i if results is nil.
 func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float32) error {
 	if len(b.Tokens) == 0 {
 		return nil
@@ -162,7 +162,7 @@ func (p *program) start(b *llm.Batch, s *shape) error {
 	return nil
 }
 
-// graphKey is what the launches of a decode step depend on.
+// graphKey identifies the stored launches of a decode step.
 type graphKey struct{ rows, outputs, top int }
 
 // launch records every launch that has work to do. A barrier before a skipped

@@ -7,8 +7,8 @@ import (
 	"godwit/shaders"
 )
 
-// states is the recurrent memory: each slot holds the states of the plan one
-// after another.
+// states is the memory of recurrent states. Each slot holds all states of the
+// plan, in order.
 type states struct {
 	buffer Buffer
 	at     []int // offset of each state in a slot, in floats
@@ -39,7 +39,7 @@ func (p *program) newStates() error {
 // state returns the place of all slots.
 func (c *compiler) state() place {
 	b := c.p.states.buffer
-	if b == nil { // no states with values
+	if b == nil { // the plan has no states
 		return c.none()
 	}
 	return place{Bind{b, 0}, b.Size()}

@@ -8,10 +8,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// selfCalibration is the key calibration of each conversation in a layer, measured on the
-// host, and the resulting channels on the device: [sequence][KV head][value].
+// selfCalibration is every conversation's key calibration in one layer. It is measured on the host.
+// The resulting channels are on the device: [sequence][KV head][value].
 type selfCalibration struct {
-	list       []kv.SelfCalibration // indexed by sequence and KV head
+	list       []kv.SelfCalibration // indexed by sequence, then KV head
 	mean, gain place
 	heads, dim int
 }
@@ -19,7 +19,7 @@ type selfCalibration struct {
 // each returns the number of channels of a sequence.
 func (o *selfCalibration) each() int { return o.heads * o.dim }
 
-// newSelfCalibration allocates the conversations of a layer; channels without a measurement
+// newSelfCalibration allocates the calibrations of a layer. Channels that are not measured yet
 // leave keys unchanged.
 func (p *program) newSelfCalibration(y *kv.LayerLayout) (*selfCalibration, error) {
 	seqs := max(p.layout.Settings.Seqs, 1)
@@ -80,12 +80,12 @@ func (p *program) measures(b *llm.Batch) bool {
 	return false
 }
 
-// measuring reports whether a span has rows that count.
+// measuring reports whether a span has rows that calibrate its conversation.
 func measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
 
-// measure reads the keys and queries of the rows that count back to the host,
-// between the writes of a layer and the reads of packed pages. This is the only
-// place where a batch waits for the device half way, and only at the first
+// measure copies the keys and queries of the calibrating rows to the host,
+// after the layer has written its cells and before packed pages are read. Only
+// here does a batch wait for the device before its end, and only at the first
 // positions of a conversation.
 func (c *compiler) measure(t *attention) {
 	if t.cache.self == nil || t.node.In[1] == graph.None {
@@ -133,8 +133,8 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 	return p.upload(o, int32(s.Seq))
 }
 
-// measuredRow calls f with the calibration of each KV head of a layer of a
-// sequence, and with its share of a row.
+// measuredRow calls f for each KV head of a layer of a sequence, with the
+// head's calibration and its part of a row.
 func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.SelfCalibration, part []byte) error) (*selfCalibration, error) {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {
@@ -149,7 +149,7 @@ func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f fun
 	return o, nil
 }
 
-// copyMeasured copies calibrations between sequences.
+// copyMeasured copies the calibrations of one sequence to another.
 func (p *program) copyMeasured(group int, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
 		for i := range int32(n) {

@@ -14,7 +14,7 @@ import (
 
 var errLost = errors.New("the device is lost")
 
-// losing is a device that answers some more times.
+// losing is a device that fails after a number of downloads.
 type losing struct {
 	gpu.Device
 	answers int
@@ -27,9 +27,9 @@ func (l *losing) Download(dst []byte, src gpu.Buffer, offset int64) error {
 	return l.Device.Download(dst, src, offset)
 }
 
-// A device that stops to answer while a conversation calibrates its keys is an error
-// of that batch, with the layer; one without room for them is an error of the load,
-// with the numbers.
+// If a device stops responding while a conversation calibrates its keys, the batch returns an error
+// that names the layer. If it has no memory for the calibrations, the load returns an error with
+// the numbers.
 func TestSelfCalibrationFaults(t *testing.T) {
 	w := &twins{twinCase: twinCase{k: "gw3", v: "gw3", dim: 64, exact: kv.Window{Newest: 64}, self: true}}
 	w.build(t)
@@ -60,7 +60,7 @@ func TestSelfCalibrationFaults(t *testing.T) {
 	}
 }
 
-// full is a device without room for calibrations.
+// full is a device without memory for calibrations.
 type full struct{ gpu.Device }
 
 func (f full) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {

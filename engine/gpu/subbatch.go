@@ -7,21 +7,22 @@ import (
 	"godwit/engine/llm"
 )
 
-// subBatch is a batch of some of the spans of another.
+// subBatch is a batch with some of the spans of another batch.
 type subBatch struct {
 	batch   llm.Batch
-	results []int32 // rows in the whole batch's results
-	row     []int32 // rows of the sub-batch by rows of the whole; -1 for rows of other sub-batches
-	first   bool    // nothing of the batch has been taken yet
+	results []int32 // row of each result in the whole batch's results
+	row     []int32 // row in the sub-batch of each row of the whole batch; -1 for rows of other sub-batches
+	first   bool    // this is the first sub-batch of the batch
 	self    []bool  // groups in which conversations calibrate their keys
 }
 
-// decodes reports whether a span is one row of an answer, which is multiplied
-// as a vector.
+// decodes reports whether a span is one row of an answer. Such rows are
+// multiplied as vectors.
 func decodes(s *llm.Span) bool { return s.Rows == 1 && !s.Prompt }
 
-// collect gathers spans from first on: single rows of answers, at most maxDecode,
-// or all others. It returns the first span that it did not look at.
+// collect gathers spans, starting with span first. With single it takes single
+// rows of answers, at most maxDecode, and otherwise all other spans. It returns
+// the index of the first span that it did not look at.
 func (p *subBatch) collect(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
 	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
@@ -72,9 +73,8 @@ func (p *subBatch) collect(b *llm.Batch, first int, single bool, out graph.RowSe
 	return next
 }
 
-// takePacks collects the pages that are packed in this sub-batch: pages that its
-// spans write or need for calibration; the first sub-batch of a batch also takes the
-// others.
+// takePacks collects the pages to pack in this sub-batch. These are the pages that its spans write
+// or that wait for their calibration. The first sub-batch of a batch also takes all other pages.
 func (p *subBatch) takePacks(b *llm.Batch) {
 	t := &p.batch
 	for g := range b.Packs {

@@ -11,18 +11,20 @@ import (
 // mostTop is how many of the largest logits of a row the device can find.
 const mostTop = 64
 
-// pairBytes are a logit and its token.
+// pairBytes is the size of a logit and its token.
 const pairBytes = 8
 
-// top is the search for the largest logits: buffers that its stages write one
-// after another, each from chunks of the one before.
+// top is the search for the largest logits. It runs in stages. Each stage finds
+// the largest logits in chunks of the previous stage's output and has its own
+// buffer.
 type top struct {
-	list []int32 // pairs of a row, on the host
+	list []int32 // logit and token pairs of all rows, on the host
 	out  map[int]place
 }
 
-// addTop adds the launches that find the largest logits of each output row:
-// one, or mostTop. Every stage keeps that many of each chunk.
+// addTop adds the launches that find the largest logits of each output row,
+// once for the single largest and once for mostTop of them. Every stage keeps
+// that many per chunk.
 func (c *compiler) addTop() error {
 	p := c.p
 	if p.out.Rows != graph.OutputRows {
@@ -58,8 +60,8 @@ func (c *compiler) addTop() error {
 	return nil
 }
 
-// topOf returns how many of the largest logits of each row a batch needs: 0 for
-// all, one, or mostTop.
+// topOf returns how many of the largest logits the device finds for each row of
+// a batch: 1, mostTop, or 0 if all logits are needed.
 func (p *program) topOf(b *llm.Batch) int {
 	if len(b.Top) == 0 || p.top.out == nil {
 		return 0
@@ -76,8 +78,8 @@ func (p *program) topOf(b *llm.Batch) int {
 	return most
 }
 
-// downloadTop waits and writes the largest logits into their rows, with minus
-// infinity everywhere else.
+// downloadTop waits for the device. It writes the largest logits to their rows
+// and minus infinity to all other positions.
 func (p *program) downloadTop(s *shape, rows int, results []int32, logits []float32) error {
 	list := p.top.list[:rows*s.top*pairBytes/4]
 	from := p.top.out[s.top]

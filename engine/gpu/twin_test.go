@@ -17,16 +17,16 @@ import (
 	"godwit/engine/llm"
 )
 
-// twinCase is some layers of attention over the same rows.
+// twinCase describes some attention layers that read the same rows.
 type twinCase struct {
 	k, v      string
 	dim       int
-	window    int // window of every other layer, 0: none
+	window    int // window of every other layer; 0 for none
 	exact     kv.Window
 	mla       bool
 	channels  bool // calibrated
 	equalised bool // InnerQ
-	self      bool // calibrated by each conversation
+	self      bool // calibrated by each conversation itself
 	softcap   float32
 	pinned    bool
 }
@@ -38,7 +38,8 @@ const (
 	twinHeads   = 4
 )
 
-// twin is a program, the books of its cache, and the rows that it was fed.
+// twin is a program, the bookkeeping of its cache, a source of random tokens,
+// and the last logits.
 type twin struct {
 	prog   backend.Program
 	cache  *kv.Cache
@@ -46,7 +47,8 @@ type twin struct {
 	logits []float32
 }
 
-// twins are the GPU backend over the emulator and the CPU backend, fed the same.
+// twins are the GPU backend on the emulator and the CPU backend, which get the
+// same batches.
 type twins struct {
 	twinCase
 	layout kv.Layout
@@ -64,8 +66,9 @@ func newTwins(t *testing.T, c twinCase) *twins {
 	return w
 }
 
-// build is a plan whose layers all read the same rows of queries, keys and values,
-// so that what is stored does not depend on the rounding of a layer before.
+// build makes a plan whose layers all read the same queries, keys and values.
+// What they store therefore does not depend on the rounding of an earlier
+// layer.
 func (w *twins) build(t *testing.T) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -128,7 +131,7 @@ func (w *twins) build(t *testing.T) {
 	w.resolve(t, info, channels)
 }
 
-// resolve is the layout of the cache.
+// resolve makes the layout of the cache.
 func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channels) {
 	t.Helper()
 	zero := 0
@@ -194,7 +197,7 @@ func (w *twins) feed(t *testing.T, b *twin, rows []int) {
 	}
 }
 
-// batch is rows of each sequence.
+// batch makes a batch with some rows of each sequence.
 func (w *twins) batch(t *testing.T, b *twin, rows []int) *llm.Batch {
 	t.Helper()
 	batch := &llm.Batch{}
@@ -219,10 +222,11 @@ func (w *twins) batch(t *testing.T, b *twin, rows []int) *llm.Batch {
 	return batch
 }
 
-// step feeds both and compares what they say. The bound is that of sums of float32
-// in another order: a score is off by √n roundings of the product of the lengths of
-// query and key, six standard deviations, the output by that share of the values'
-// spread, six times over for the three layers.
+// step runs the same rows on both backends and compares the results. The bound
+// covers float32 sums in a different order. A score is off by √n roundings of
+// the product of the lengths of query and key, with six standard deviations.
+// The output is off by that share of the spread of the values, times six for
+// the three layers.
 func (w *twins) step(t *testing.T, rows ...int) {
 	t.Helper()
 	w.feed(t, &w.gpu, rows)
@@ -238,7 +242,8 @@ func (w *twins) step(t *testing.T, rows ...int) {
 	}
 }
 
-// saved is a sequence as a file of each, which must be the same bytes.
+// saved saves a sequence with both backends and checks that the files are
+// equal.
 func (w *twins) saved(t *testing.T, seq llm.Seq) []byte {
 	t.Helper()
 	var g, c bytes.Buffer
@@ -258,7 +263,7 @@ func (w *twins) saved(t *testing.T, seq llm.Seq) []byte {
 	return c.Bytes()
 }
 
-// both does the same with the books of both.
+// both calls do for both backends.
 func (w *twins) both(t *testing.T, do func(b *twin) error) {
 	t.Helper()
 	for _, b := range []*twin{&w.gpu, &w.cpu} {
@@ -268,9 +273,9 @@ func (w *twins) both(t *testing.T, do func(b *twin) error) {
 	}
 }
 
-// TestTwins feeds the GPU backend and the CPU backend the same, in chunks, single
-// rows and mixed batches, cuts and forks sequences and moves them from one to the
-// other: both say the same and keep the same bytes.
+// TestTwins runs the same batches on the GPU and CPU backends: chunks, single
+// rows and mixed batches. It cuts and forks sequences and moves them between
+// the backends. Both must give the same results and store the same bytes.
 func TestTwins(t *testing.T) {
 	for _, c := range []twinCase{
 		{k: "q4_0", v: "turbo3", dim: 128, exact: kv.Window{Pinned: 4, Newest: 64}},

@@ -12,14 +12,14 @@ import (
 	"godwit/engine/quant"
 )
 
-// shared is a weight on the device that several programs may hold.
+// shared is a weight on the device that several programs may use.
 type shared struct {
 	buffer Buffer
 	refs   int
 }
 
-// uses calls f for every weight of a plan; vector means that kernels read it as
-// float32 whatever the file's type.
+// uses calls f for every weight of a plan. vector is set if kernels read the
+// weight as float32, whatever the file's type.
 func uses(p *graph.Plan, f func(w *graph.Weight, vector bool)) {
 	all := func(vector bool, list ...*graph.Weight) {
 		for _, w := range list {
@@ -77,7 +77,7 @@ func (p *program) load(ctx context.Context) error {
 	return err
 }
 
-// hold shares a weight that another program has uploaded, or uploads it.
+// hold uploads a weight, or shares the copy that another program has uploaded.
 func (p *program) hold(w *graph.Weight, vector bool) error {
 	s := p.b.shared[w]
 	if s == nil {
@@ -104,8 +104,8 @@ func (p *program) hold(w *graph.Weight, vector bool) error {
 	return nil
 }
 
-// deviceForm returns the bytes of a weight as kernels read it: the file's own,
-// or float32.
+// deviceForm returns the bytes of a weight as kernels read them: the file's own
+// bytes, or float32.
 func deviceForm(w *graph.Weight, vector bool) ([]byte, error) {
 	if want := w.Elems() / w.Cols() * w.Type.RowBytes(w.Cols()); len(w.Data) != want {
 		return nil, fmt.Errorf("%s: %d bytes for %v of %v", w.Name, len(w.Data), w.Type, w.Shape)
