@@ -6,20 +6,20 @@ import (
 	"godwit/engine/kv"
 )
 
-// A job that says how long its answer may become is promised the cells and exact
-// pages for all of it when it gets a slot, and otherwise waits. An open job, which
-// does not say, is promised those of its text, and waits until there is a page more.
-// Where it grows beyond that and others have been promised the rest, the newest open job goes back
-// to the queue and continues later. No job fails because memory runs out.
+// A job that states how long its answer may become gets a slot when the cells and exact pages for
+// all of it are available. They are then promised to it. An open job does not state a length. It
+// gets a slot when its text and one more page fit, and only its text is promised. If it grows
+// further and the rest is promised to others, the newest open job returns to the queue and
+// continues later. No job fails because memory runs out.
 
-// claim is the length that a job's sequence may reach, and whether it is open. A
-// limit beyond what a sequence can hold does not count.
+// claim returns the length that a job's sequence may reach, and whether the job
+// is open. A limit beyond what a sequence can hold is ignored.
 func (s *Sched) claim(t *task) (n int, open bool) {
 	most := s.capacity()
 	switch n = t.stats.Prompt; {
 	case t.Next == nil:
 	case t.Most > 0 && t.Most <= most-n:
-		if n += t.Most; t.Drafter != nil { // rows of drafts may lie beyond its end
+		if n += t.Most; t.Drafter != nil { // drafted rows may lie beyond the end
 			n = min(n+maxVerified, most)
 		}
 	case t.promised > 0:
@@ -30,7 +30,7 @@ func (s *Sched) claim(t *task) (n int, open bool) {
 	return n, false
 }
 
-// claimed lists the claims of the jobs in slots.
+// claimed returns the claims of the jobs in slots.
 func (s *Sched) claimed() []kv.Claim {
 	s.claims = s.claims[:0]
 	for i := range s.slots {
@@ -42,12 +42,12 @@ func (s *Sched) claimed() []kv.Claim {
 	return s.claims
 }
 
-// waitsForSlot reports whether a job wants a slot that is busy.
+// waitsForSlot reports whether a job needs a particular slot that is busy.
 func (s *Sched) waitsForSlot(t *task) bool { return t.Slot >= 0 && s.slots[t.Slot].task != nil }
 
-// admits reports whether a job can be promised what it may need. Where that is so
-// only if it shares the pages of a running job, what was taken for it from the
-// store is given up.
+// admits reports whether a job can be promised what it may need. If this is
+// possible only by sharing the pages of a running job, the part of the text
+// that was read from the store is dropped if it is longer than the shared part.
 func (s *Sched) admits(t *task) bool {
 	if s.busy() == 0 {
 		return true
@@ -67,8 +67,8 @@ func (s *Sched) admits(t *task) bool {
 	return true
 }
 
-// sharedWith is how much of a job's prompt running jobs hold where it would be
-// taken from them.
+// sharedWith returns the number of prompt tokens that a job would share with a
+// running job.
 func (s *Sched) sharedWith(t *task) int {
 	src, n := s.longest(t)
 	if n == 0 || s.slots[src].task == nil {
@@ -77,13 +77,13 @@ func (s *Sched) sharedWith(t *task) int {
 	return n
 }
 
-// guard reports with an ErrFull that n more positions of a slot are promised to
-// other jobs.
+// guard returns ErrFull if n more positions of a slot are promised to other
+// jobs.
 func (s *Sched) guard(i, n int) error {
 	sl := &s.slots[i]
 	have := s.cache.Len(sl.seq)
 	if (have+n+kv.PageCells-1)/kv.PageCells == (have+kv.PageCells-1)/kv.PageCells || s.busy() == 1 {
-		return nil // it has the cells
+		return nil // the slot has the cells already
 	}
 	promised, open := s.claim(sl.task)
 	if !open || have+n <= promised {
@@ -102,14 +102,15 @@ func (s *Sched) guard(i, n int) error {
 	return kv.ErrFull
 }
 
-// extend makes room for n positions of a slot. Idle sequences give way to it, the
-// least recently used first. An open job that has no room, or that holds what was
-// promised to others, is sent back to the queue, the newest first. It reports false
-// if that is the slot's own job, or if the job has to wait for a step.
+// extend makes room for n positions of a slot. Idle sequences are dropped for
+// it, the least recently used first. If that is not enough, or if the cells are
+// promised to other jobs, it returns the newest open job to the queue and tries
+// again. It reports false if that was the slot's own job, or if the slot has to
+// wait for a step.
 func (s *Sched) extend(i, n int) (bool, error) {
 	for {
 		err := s.guard(i, n)
-		promised := err != nil // to others
+		promised := err != nil // the cells are promised to other jobs
 		if err == nil {
 			err = s.cache.Extend(s.slots[i].seq, n)
 		}
@@ -136,8 +137,8 @@ func (s *Sched) extend(i, n int) (bool, error) {
 	}
 }
 
-// newestOpen is the slot whose job gives way to others: the newest open one, or
-// else the newest.
+// newestOpen returns the slot whose job is sent back to the queue first: the
+// newest open job, or the newest job if none is open.
 func (s *Sched) newestOpen(i int) int {
 	best, found := i, false
 	for j := range s.slots {
@@ -154,9 +155,10 @@ func (s *Sched) newestOpen(i int) int {
 	return best
 }
 
-// giveUp frees the exact pages before the end of a running job's prompt, which only
-// a later prompt would read: those of the job that is not slot i's and whose text
-// is longest, or else of slot i's. The store keeps them. false: all were given up.
+// giveUp frees the exact pages before the end of a running job's prompt, after
+// copying them to the store. Only a later prompt would read them. It chooses
+// the longest text in another slot, and slot i only if there is no other. It
+// reports false if there are none left to free.
 func (s *Sched) giveUp(i int) bool {
 	best := -1
 	for j := range s.slots {

@@ -12,8 +12,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// Jobs that say how long their answers may become never read anything twice and end
-// in order, however few the cells: those that do not fit wait.
+// Jobs that state the length of their answers never read anything twice and end
+// in order, however few cells there are. Jobs that do not fit wait.
 func TestAdmitted(t *testing.T) {
 	const n, jobs = 200, 8
 	for _, exact := range []bool{false, true} {
@@ -48,14 +48,14 @@ func TestAdmitted(t *testing.T) {
 		if rows > jobs*150 {
 			t.Errorf("exact %v: %d rows of prompts were read, they have %d", exact, rows, jobs*150)
 		}
-		if most != 2 { // 6 pages each of 16
+		if most != 2 { // 16 pages, and each job needs 6
 			t.Errorf("exact %v: %d jobs in a step, want 2", exact, most)
 		}
 	}
 }
 
-// A job whose length is known keeps what it was promised beside open ones that take
-// all they can get.
+// A job with a known length keeps what it was promised next to open jobs that
+// take all they can get.
 func TestPromised(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 512, seqs: 3, context: 512, rows: 64, seed: 2})
 	var order []int
@@ -63,7 +63,7 @@ func TestPromised(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = sched.Job{Prompt: text(uint64(i), 60), Slot: -1}
 		n := 300
-		if i == 2 { // the newest
+		if i == 2 { // the newest job
 			jobs[i].Most, n = 100, 100
 		}
 		all[i] = generates(&jobs[i], n, nil)
@@ -81,8 +81,8 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// Conversations that share a prompt are admitted together where copies of it would
-// not fit.
+// Conversations that share a prompt are admitted together even if separate
+// copies of it would not fit.
 func TestAdmittedSharing(t *testing.T) {
 	s, f := newTiny(t, tiny{cells: 1024, seqs: 4, context: 1024, rows: 64, seed: 2})
 	stem := text(1, 640)
@@ -122,7 +122,7 @@ func TestAdmittedSharing(t *testing.T) {
 	}
 }
 
-// The queue is bounded, and a job beyond it is refused at once.
+// The queue has a limit, and a job beyond it is rejected at once.
 func TestQueueBound(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 512, seqs: 1, context: 512, rows: 64, seed: 2, queue: 2})
 	hold := make(chan struct{})

@@ -10,9 +10,9 @@ import (
 	"godwit/engine/sched"
 )
 
-// A job that takes long over its tokens beside the loop holds up nobody: its
-// first token waits for all that another generates. It is cancelled, and closed,
-// when its call of Next has returned.
+// A job whose Next takes long delays no other job. Its first token comes after
+// all tokens of another job. If it is cancelled, or the scheduler is closed, it
+// ends when its call of Next returns.
 func TestApart(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 512, seqs: 3, context: 256, rows: 16})
 	const n = 50
@@ -67,8 +67,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A job in the queue whose context ends gets its error while the only slot's job
-// takes its time over a token.
+// A job in the queue whose context ends gets its error while the job in the
+// only slot is still choosing a token.
 func TestApartQueue(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 256, seqs: 1, context: 256, rows: 16})
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -97,11 +97,11 @@ func TestApartQueue(t *testing.T) {
 	ended(t, "slow", <-slow, text(1, 20), 2, 0)
 }
 
-// When the cells run out, a newer job makes room for an older one, even if that
-// has to wait for the token that the newer one is choosing.
+// When the cells run out, a newer job makes room for an older one, even if the
+// older one has to wait for the token that the newer one is choosing.
 func TestApartYields(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 4 * kv.PageCells, seqs: 2, context: 4 * kv.PageCells, rows: 64, seed: 4})
-	const last = 3*kv.PageCells - 20 + 1 // the older one's token that three pages have no cell for
+	const last = 3*kv.PageCells - 20 + 1 // the first token of the older job that does not fit in three pages
 	older, newer := sched.Job{Prompt: text(1, 20), Slot: -1}, sched.Job{Prompt: text(2, 20), Slot: -1, Apart: true}
 	full, release := make(chan struct{}), make(chan struct{})
 	n := 0
@@ -115,7 +115,7 @@ func TestApartYields(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-full
-	for range 5 { // the loop looks for a cell meanwhile
+	for range 5 { // meanwhile the loop looks for a cell
 		if slots, err := s.Slots(t.Context()); err != nil || !slots[0].Busy || !slots[1].Busy {
 			t.Errorf("%+v, %v", slots, err)
 		}

@@ -8,7 +8,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// chunkRows divides the lengths of prompt chunks, so that kernels get whole tiles.
+// chunkRows divides the lengths of prompt chunks, so that kernels get full
+// tiles.
 const chunkRows = 16
 
 // chunk is the next rows of a slot's job, whose cells are reserved.
@@ -23,17 +24,18 @@ type chunk struct {
 type room struct {
 	rows, outputs int
 	bounded       bool    // the batch is bounded by time
-	time          float64 // seconds for prompts
+	time          float64 // remaining seconds for prompt rows
 	reads         bool    // a prompt has rows in the step
 }
 
-// remaining is the number of tokens of a slot's job that are not in its cells.
+// remaining returns the number of tokens of a slot's job that have no cells
+// yet.
 func (sl *slot) remaining() int { return len(sl.task.tokens) - len(sl.tokens) }
 
 // reading reports whether the slot's job still reads its prompt.
 func (sl *slot) reading() bool { return len(sl.tokens) < sl.task.read && sl.remaining() > 0 }
 
-// decodes reports whether a slot's job waits for the row of its last token.
+// decodes reports whether a slot's job needs only the row of its last token.
 func (s *Sched) decodes(i int) bool {
 	sl := &s.slots[i]
 	return sl.task != nil && sl.remaining() == 1 && (!sl.reading() || sl.task.OneByOne)
@@ -44,7 +46,7 @@ func (s *Sched) prefills(i int) bool {
 	return s.slots[i].task != nil && s.slots[i].remaining() > 0 && !s.decodes(i)
 }
 
-// prompts is the number of jobs that read their prompts.
+// prompts returns the number of jobs that are reading their prompts.
 func (s *Sched) prompts() (n int) {
 	for i := range s.slots {
 		if s.prefills(i) {
@@ -63,8 +65,8 @@ func (s *Sched) plan() {
 	s.planPrefill()
 }
 
-// planDecode gives a row to every generating sequence. If the batch is too small for all,
-// they alternate, and prompts get their share.
+// planDecode gives a row to every generating sequence. If the batch is too small for all, they
+// alternate, and prompts still get their share.
 func (s *Sched) planDecode() {
 	rows, most := 0, s.o.Rows
 	prompts := s.prompts() > 0
@@ -97,8 +99,8 @@ func (s *Sched) planDecode() {
 }
 
 // planPrefill divides the rest of the batch among the prompts being read, so
-// that a short prompt does not wait for a long one. While others generate, the
-// time that the rows take is divided instead.
+// that a short prompt does not wait for a long one. While other jobs generate,
+// it divides the time for rows instead of their number.
 func (s *Sched) planPrefill() {
 	s.bound()
 	waiting, next := s.prompts(), -1
@@ -137,8 +139,8 @@ func (s *Sched) bound() {
 	}
 }
 
-// share is the number of rows for a prompt when the rest of a step is divided among
-// prompts. The first prompt of a step always gets a tile.
+// share returns the number of rows for a prompt when the rest of a step is
+// divided among prompts. The first prompt of a step always gets a full tile.
 func (s *Sched) share(i, waiting int) int {
 	sl := &s.slots[i]
 	r, have, remaining := &s.room, len(sl.tokens), sl.remaining()
@@ -169,9 +171,9 @@ func whole(have, n, remaining int) int {
 	return n
 }
 
-// border shortens a chunk so that it ends at a stop of its prompt, and that of a
-// recurrent model where the state will be kept: at the last page border within
-// the prompt.
+// border shortens a chunk so that it ends at the next stop of its prompt. In
+// models with recurrent state the chunk also ends at the last page border
+// within the prompt, where the state will be kept.
 func (s *Sched) border(i, n int) int {
 	have := len(s.slots[i].tokens)
 	for _, pos := range s.slots[i].task.stops {
@@ -205,7 +207,7 @@ func (s *Sched) reserve(i, n int, prompt bool) int {
 	}
 	switch {
 	case errors.Is(err, kv.ErrFull) && t.stats.Generated > 0:
-		s.finish(i, Length, nil) // it has all cells, and they are full
+		s.finish(i, Length, nil) // it has all cells, and they are used up
 	case err != nil:
 		s.finish(i, Failed, err)
 	}

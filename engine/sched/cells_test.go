@@ -33,8 +33,8 @@ func TestReuse(t *testing.T) {
 	check("a whole number of pages", sched.Job{Prompt: a[:128], Slot: -1}, 64)
 }
 
-// Layers with a window reuse a prefix while it is there, and read it again
-// when its pages were given back.
+// Layers with a window reuse a prefix while its pages are there, and read it
+// again after they were given back.
 func TestReuseWindow(t *testing.T) {
 	const window = 100
 	s, _ := newTiny(t, tiny{cells: 16384, seqs: 2, context: 8192, rows: 64, window: window, seed: 5})
@@ -56,12 +56,12 @@ func TestReuseWindow(t *testing.T) {
 	}
 }
 
-// When the cells run out the newest job waits and the others finish; all
+// When the cells run out, the newest job waits and the others finish. All
 // answers are right.
 func TestCellsRunOut(t *testing.T) {
 	const n = 200
 	s, f := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 2})
-	var order []int // order in which jobs end, on the loop's goroutine
+	var order []int // order in which jobs end, written on the loop's goroutine
 	jobs, all := make([]sched.Job, 4), make([]<-chan result, 4)
 	for i := range jobs {
 		jobs[i] = sched.Job{Prompt: text(uint64(i), 60), Slot: -1}
@@ -85,15 +85,16 @@ func TestCellsRunOut(t *testing.T) {
 	for _, st := range f.taken() {
 		rows += st.Prefill
 	}
-	// A job goes back with a page to spare, so each time that it has to wait
-	// again the others have taken a page: at most four times 260/64 - 1.
+	// A job that is sent back restarts only with a page to spare. It is sent
+	// back again only after the others have taken a page, which happens at most
+	// 4·(260/64 - 1) times.
 	if most := 4*60 + 13*260; rows > most {
 		t.Errorf("%d rows were read, at most %d: a job was put back and forth", rows, most)
 	}
 }
 
-// A sequence that has all cells to itself ends with its length, and one that
-// could never fit is refused at once.
+// A sequence that uses all cells alone ends with Length, and one that could
+// never fit is rejected at once.
 func TestFull(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 128, seqs: 2, context: 512, rows: 64, seed: 2})
 	prompt := text(1, 100)

@@ -6,11 +6,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// maxVerified is the most rows of generating jobs in a step with drafts. GPU backends
-// run as many through their kernels of single rows.
+// maxVerified is the largest number of rows of generating jobs in a step with drafts. GPU backends
+// run up to that many with their kernels for single rows.
 const maxVerified = 16
 
-// drafts is how many tokens each generating job may propose for the next step.
+// drafts returns how many tokens each generating job may propose for the next
+// step.
 func (s *Sched) drafts() int {
 	n := 0
 	for i := range s.slots {
@@ -24,8 +25,8 @@ func (s *Sched) drafts() int {
 	return min(maxVerified, s.o.Rows, s.o.Outputs)/n - 1
 }
 
-// propose asks a job for at most n tokens behind its text and returns how many it has.
-// They need no cells beyond the page of its next row.
+// propose gets at most n draft tokens from a job's drafter and returns how many it got. They need
+// no cells beyond the page of the job's next row.
 func (s *Sched) propose(i, n int) int {
 	t := s.slots[i].task
 	t.draft = t.draft[:0]
@@ -46,7 +47,7 @@ func (s *Sched) propose(i, n int) int {
 	return len(t.draft)
 }
 
-// token is the token of a position, which may be a drafted one.
+// token returns the token at a position, which may be a draft token.
 func (t *task) token(pos int) llm.Token {
 	if n := len(t.tokens); pos >= n {
 		return t.draft[pos-n]
@@ -54,7 +55,8 @@ func (t *task) token(pos int) llm.Token {
 	return t.tokens[pos]
 }
 
-// sound is how many of n rows from first on come before one that is not finite.
+// sound returns how many of n rows, starting at first, come before the first
+// row that is not finite.
 func sound(strays []int, first, n int) int {
 	for _, r := range strays {
 		if r >= first {
@@ -64,8 +66,8 @@ func sound(strays []int, first, n int) int {
 	return n
 }
 
-// verified continues with what a job has chosen behind row r of its step. It reports
-// whether the next row, of a drafted token, is the row of that choice.
+// verified continues a job with the token that it chose from row r of its step. It reports whether
+// the choice equals the draft token of the next row, so that the next row is valid.
 func (s *Sched) verified(i, r int, p pick) bool {
 	sl := &s.slots[i]
 	t, n := sl.task, sl.drafted
@@ -86,7 +88,7 @@ func (s *Sched) verified(i, r int, p pick) bool {
 	return agrees
 }
 
-// retract takes the rows of drafted tokens back that were not verified.
+// retract removes the rows of draft tokens that were not accepted.
 func (s *Sched) retract(i int) {
 	sl := &s.slots[i]
 	if n := len(sl.tokens); sl.drafted > 0 && s.cache.Len(sl.seq) > n {

@@ -12,7 +12,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// oracle proposes an answer that is known, with wrong tokens in it.
+// oracle proposes the tokens of a known answer, some of them replaced by wrong
+// ones.
 type oracle struct {
 	prompt   int
 	answer   []llm.Token
@@ -33,15 +34,15 @@ func (o *oracle) Draft(dst, tokens []llm.Token, n int) []llm.Token {
 		dst = append(dst, tok)
 	}
 	if o.rng.IntN(9) == 0 {
-		dst = append(dst, vocab+3, 1, 2) // no token, and more than was asked for
+		dst = append(dst, vocab+3, 1, 2) // an invalid token, and more tokens than requested
 	}
 	return dst
 }
 
 func (o *oracle) Verified(n int) { o.verified += n }
 
-// Drafted answers are those of a token a step, whatever is proposed, and so are the
-// answers that reuse what they leave behind.
+// Answers with drafts equal answers of one token per step, whatever is
+// proposed. So do later answers that reuse their cells.
 func TestDrafts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -74,7 +75,7 @@ func TestDrafts(t *testing.T) {
 					prompt := slices.Concat(stem[:r.IntN(len(stem))], text(uint64(100*round+i), 1+r.IntN(60)))
 					n := 1 + r.IntN(120)
 					if round == rounds-1 {
-						n = 700 // the context ends it
+						n = 700 // the job ends because the context is full
 					}
 					cold := one(t, plain, sched.Job{Prompt: prompt, Slot: -1, Fresh: true}, n)
 					o := &oracle{len(prompt), cold.tokens, r.Float64() / 2, rand.New(rand.NewPCG(uint64(i), 3)), 0}

@@ -20,43 +20,44 @@ import (
 	"godwit/engine/sched"
 )
 
-// vocab is the fake model's. Token 0 is never generated.
+// vocab is the vocabulary size of the fake model. It never generates token 0.
 const vocab = 97
 
-// fake is a device whose "model" is a hash over what it finds in the cells that
-// a row sees. A wrong page, a stale cell or a foreign one changes the answer.
+// fake is a device whose "model" hashes the contents of the cells that a row
+// sees. A wrong page, a stale cell or another sequence's cell changes the
+// answer.
 type fake struct {
 	layout *kv.Layout
 	mem    map[int]*[2][3][]byte // keyed by layer, K and V, tier
-	strict bool                  // cells hold their position, which is checked
+	strict bool                  // cells hold their position, and reads check it
 	delay  time.Duration         // delay of a step
-	rotary []kv.Rotary           // keys are turned vectors; nil: they hold token and position
+	rotary []kv.Rotary           // keys are vectors rotated by position; nil: they hold token and position
 
 	reads atomic.Int64 // rows that were read back
 
-	pages, exact []int32 // tables of the last batch's first span in group 0
+	pages, exact []int32 // tables of the first span of the last batch, in group 0
 
 	mu    sync.Mutex
 	steps []sched.Step
 }
 
-// tiny is what a test's scheduler is made of.
+// tiny describes a test's scheduler.
 type tiny struct {
 	k, v    *kv.Type
 	cells   int
 	seqs    int
 	context int
 	rows    int
-	window  int       // window of the second layer; 0: none
-	exact   kv.Window // zero: what the types want
+	window  int       // window of the second layer; 0 for none
+	exact   kv.Window // zero: the defaults of the types
 	shift   bool
-	rotary  []kv.Rotary // keys are turned by their position
-	seed    uint64      // shuffles the pages
+	rotary  []kv.Rotary // RoPE of the keys; nil for none
+	seed    uint64      // seed for shuffling the pages
 	delay   time.Duration
 	kept    *prefix.Store
-	single  bool // drafted rows are spans of one row
-	outputs int  // output rows of a batch; 0: 8
-	queue   int  // bound of the queue
+	single  bool // draft rows are spans of one row
+	outputs int  // output rows of a batch; 0 means 8
+	queue   int  // limit of the queue
 }
 
 func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
@@ -173,8 +174,8 @@ func (f *fake) Counts() []backend.Counts            { return make([]backend.Coun
 func (f *fake) Memory() (m backend.Memory)          { return m }
 func (f *fake) Close() error                        { return nil }
 
-// Run writes every row's token into the cells and answers with the hash of
-// what each wanted row sees.
+// Run writes every row's token into the cells. The output of each requested row
+// is the hash of what the row sees.
 func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	time.Sleep(f.delay)
 	f.pages, f.exact = append(f.pages[:0], b.Tables[0][0]...), f.exact[:0]
@@ -216,7 +217,7 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	return nil
 }
 
-// write stores the heads of a position in every tier that has a place for it.
+// write stores the heads of a position in every tier that has a cell for it.
 func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(head int) []float32) {
 	y := &f.layout.Layers[layer]
 	side := y.Side(s)
@@ -227,7 +228,7 @@ func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(h
 			continue
 		}
 		row := f.row(layer, s, p, cell)
-		if side.Active.Float && f.rotary == nil { // two values are all that is read
+		if side.Active.Float && f.rotary == nil { // only two values are read
 			form.Encode(row[:2*form.Bytes], x(0)[:2], kv.At{})
 			continue
 		}
@@ -238,8 +239,8 @@ func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(h
 	}
 }
 
-// tiers are the cells that a position is written to; types that are packed by
-// page wait with the packed one where there is an exact one.
+// tiers returns the cells that a position is written to. Types that are packed
+// by page skip the packed cell if there is an exact one.
 func (f *fake) tiers(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
 	cells := [3]int32{-1, -1, -1}
 	cells[kv.Packed], _ = f.cell(b, y, span, pos)
@@ -255,7 +256,7 @@ func (f *fake) tiers(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
 	return cells
 }
 
-// pack packs the pages that the batch says.
+// pack packs the pages that the batch lists.
 func (f *fake) pack(b *llm.Batch) {
 	x := make([]float32, 64)
 	for g, list := range b.Packs {
@@ -286,7 +287,7 @@ func (f *fake) roped(b *llm.Batch, layer, span int, tok llm.Token, pos int) {
 	f.write(b, layer, kv.K, span, pos, func(h int) []float32 { return key(f.rotary[layer], tok, h, pos) })
 }
 
-// key is a vector of a token and head, turned by a position.
+// key returns a vector that depends on a token and head, rotated by a position.
 func key(r kv.Rotary, tok llm.Token, head, pos int) []float32 {
 	rnd := rand.New(rand.NewPCG(uint64(tok), uint64(head)))
 	x := make([]float32, 64)
@@ -316,7 +317,7 @@ func (f *fake) cell(b *llm.Batch, y *kv.LayerLayout, span, pos int) (int32, erro
 	return page*kv.PageCells + int32(pos%kv.PageCells), nil
 }
 
-// answer hashes the tokens that the row sees in each layer.
+// answer returns a hash of the tokens that the row sees in each layer.
 func (f *fake) answer(b *llm.Batch, span, pos int) (int, error) {
 	sum := fnv.New32a()
 	x, v := make([]float32, 2), make([]float32, 2)
@@ -362,7 +363,7 @@ func add(sum interface{ Write([]byte) (int, error) }, token int) {
 	_, _ = sum.Write(b[:])
 }
 
-// want is what the fake model continues with after a prompt, worked out from the
+// want returns the fake model's continuation of a prompt, computed from the
 // tokens alone.
 func want(prompt []llm.Token, n, window int) []llm.Token {
 	tokens := append([]llm.Token(nil), prompt...)
@@ -378,7 +379,7 @@ func want(prompt []llm.Token, n, window int) []llm.Token {
 	return tokens[len(prompt):]
 }
 
-// result is how a job ended.
+// result describes how a job ended.
 type result struct {
 	tokens []llm.Token
 	finish sched.Finish
@@ -392,7 +393,7 @@ func begin(ctx context.Context, s *sched.Sched, j sched.Job, n int, token func()
 	return done, s.Submit(ctx, j)
 }
 
-// generates has a job generate n tokens. token, if set, is called with each.
+// generates makes a job generate n tokens. token, if set, is called for each.
 func generates(j *sched.Job, n int, token func()) <-chan result {
 	done := make(chan result, 1)
 	var r result
@@ -416,9 +417,9 @@ func generates(j *sched.Job, n int, token func()) <-chan result {
 	return done
 }
 
-// slowly is a token callback that takes its time until something has happened:
-// a job that is to continue meanwhile then does, however late that comes. The loop
-// is free between two tokens.
+// slowly returns a token callback that takes 50 ms per token until until is
+// closed. A job that uses it is still running then, however late that is. The
+// loop is free between two tokens.
 func slowly(until <-chan struct{}) func() {
 	return func() {
 		select {
@@ -438,7 +439,7 @@ func run(t testing.TB, s *sched.Sched, j sched.Job, n int) result {
 	return <-done
 }
 
-// text is a prompt of n tokens made from a seed.
+// text returns a prompt of n tokens that depends on a seed.
 func text(seed uint64, n int) []llm.Token {
 	r := rand.New(rand.NewPCG(seed, 2))
 	out := make([]llm.Token, n)

@@ -12,41 +12,41 @@ import (
 // when the slot holds another text, in this process or a later one. Pieces are copied
 // between steps while jobs run, and all at once when a slot is about to lose its text.
 
-// linkPart is the part of pages of which nothing else is there yet: it only says
-// that the text continues.
+// linkPart is the part of a page that holds no data. It marks that the text
+// continues, for pages of which the store has no other part yet.
 const linkPart = prefix.MaxParts - 1
 
 // chain describes a slot's text in the store.
 type chain struct {
 	root  prefix.Key
 	keys  []prefix.Key // keys of the whole pages of its tokens, as far as they were needed
-	pages int          // the first ones, of which the store had all parts
-	dirty bool         // the slot has something that may not be in the store
-	full  bool         // the store has refused a piece
+	pages int          // number of leading pages of which the store had all parts
+	dirty bool         // the slot may have something that is not in the store
+	full  bool         // the store has rejected a piece
 	given map[gift]bool
 }
 
-// gift names a piece that a slot has put into the store. It is put once a job: in a full
-// store two pieces could displace each other without end.
+// gift identifies a piece that a slot has put into the store. A job puts a piece at most once.
+// Otherwise two pieces could displace each other forever in a full store.
 type gift struct {
 	key  prefix.Key
 	part int
 }
 
-// cut forgets the keys behind n tokens.
+// cut drops the keys of the pages beyond n tokens.
 func (c *chain) cut(n int) {
 	n /= kv.PageCells
 	c.keys, c.pages = c.keys[:min(n, len(c.keys))], min(c.pages, n)
 }
 
-// keeps reports whether anything of a slot may be kept.
+// keeps reports whether a slot has anything that may be copied to the store.
 func (s *Sched) keeps(i int) bool {
 	sl := &s.slots[i]
 	return s.o.Prefixes != nil && sl.chain.dirty && !sl.private && !sl.copied && len(sl.tokens) > 0
 }
 
-// extent is the number of tokens of a slot that are the beginning of a text.
-// Tokens that were computed after dropped text do not count.
+// extent returns the number of leading tokens of a slot that form the beginning
+// of a text. Tokens that were computed after dropped text do not count.
 func (sl *slot) extent() int {
 	if sl.mixed > 0 {
 		return min(sl.mixed, len(sl.tokens))
@@ -77,7 +77,7 @@ func (s *Sched) keepSome(n int) bool {
 	return false
 }
 
-// flush copies all that a slot has into the store.
+// flush copies everything that a slot has into the store.
 func (s *Sched) flush(i int) {
 	for s.keeps(i) && s.keepPiece(i) {
 	}
@@ -85,8 +85,8 @@ func (s *Sched) flush(i int) {
 }
 
 // keepPiece copies the next piece of a slot that the store does not have. It
-// reports false if the store has all, or refuses a piece: what follows would be
-// copied in vain.
+// reports false if the store has all pieces, or rejects one. Later pieces would
+// then be useless.
 func (s *Sched) keepPiece(i int) bool {
 	sl := &s.slots[i]
 	c, n := &sl.chain, sl.extent()
@@ -112,7 +112,7 @@ func (s *Sched) keepPiece(i int) bool {
 	return false
 }
 
-// fillKeys makes the keys of the whole pages of n tokens.
+// fillKeys computes the keys of the whole pages among n tokens.
 func (s *Sched) fillKeys(sl *slot, n int) {
 	c := &sl.chain
 	for len(c.keys) < n/kv.PageCells {
@@ -126,7 +126,7 @@ func (s *Sched) link(sl *slot, page int) bool {
 	return !sl.chain.given[gift{key, linkPart}] && !s.o.Prefixes.Reaches(key) && s.put(sl, page, linkPart, nil)
 }
 
-// parent is the key before a page.
+// parent returns the key of the page before a page, or the root key.
 func (c *chain) parent(page int) prefix.Key {
 	if page == 0 {
 		return c.root
@@ -134,12 +134,12 @@ func (c *chain) parent(page int) prefix.Key {
 	return c.keys[page-1]
 }
 
-// page is the tokens of a page.
+// page returns the tokens of a page.
 func (sl *slot) page(i int) []llm.Token {
 	return sl.tokens[i*kv.PageCells : (i+1)*kv.PageCells]
 }
 
-// has reports whether the store has a piece, or had it from this job.
+// has reports whether the store has a piece, or got it from this job before.
 func (s *Sched) has(sl *slot, key prefix.Key, part int) bool {
 	return sl.chain.given[gift{key, part}] || s.o.Prefixes.Has(key, part)
 }
@@ -157,8 +157,8 @@ func (s *Sched) give(sl *slot, r prefix.Record) bool {
 	return true
 }
 
-// keepPage copies a part of a page in the groups without a window, or reports that the store
-// has all of them.
+// keepPage copies a part of a page in the groups without a window. all reports whether the store
+// has all of these parts.
 func (s *Sched) keepPage(sl *slot, page int) (put, all bool) {
 	all = true
 	key := sl.chain.keys[page]
@@ -192,8 +192,8 @@ func (s *Sched) put(sl *slot, page, part int, data []byte) bool {
 	return !sl.chain.full
 }
 
-// continues lists the positions, up to n, at which the text of a slot may be continued
-// later. While its job runs, only the part of the prompt that was read counts.
+// continues returns the positions, up to n, at which the text of a slot may be continued later.
+// While its job runs, only positions in the prompt count.
 func (s *Sched) continues(sl *slot, n int) []int {
 	list := s.cache.Continues(sl.seq)
 	if !s.cache.HasPoints() && len(s.cache.Windowed()) > 0 {
@@ -246,7 +246,7 @@ func (s *Sched) keepPoint(sl *slot, pos int) bool {
 	return s.give(sl, prefix.Record{Key: key, Parent: parent, Before: before, Tokens: tail, Point: true, Data: data})
 }
 
-// disown forgets what a slot holds, and what the store has of its text.
+// disown drops what a slot holds, and removes its text from the store.
 func (s *Sched) disown(i int) {
 	if s.o.Prefixes != nil {
 		s.o.Prefixes.Forget(s.slots[i].chain.keys)
@@ -254,7 +254,7 @@ func (s *Sched) disown(i int) {
 	s.forget(i)
 }
 
-// unkept logs why something cannot be copied.
+// unkept reports why a piece cannot be copied.
 func (s *Sched) unkept(err error) {
 	if s.o.Unkept != nil {
 		s.o.Unkept(err)

@@ -28,11 +28,11 @@ func memoryStore(t testing.TB, bytes int64) *prefix.Store {
 type talk struct {
 	tokens []llm.Token
 	salt   string
-	fresh  int // tokens of the last turn that no turn before had
+	fresh  int // tokens of the last turn that no earlier turn had
 }
 
-// say adds n tokens, has m answered, checks them and returns how many rows of the
-// prompt were computed.
+// say adds n tokens, gets m tokens of answer, checks them, and returns how many
+// rows of the prompt were computed.
 func (c *talk) say(t testing.TB, s *sched.Sched, seed uint64, n, m, window int) (computed int) {
 	t.Helper()
 	c.tokens = append(c.tokens, text(seed, n)...)
@@ -48,8 +48,8 @@ func (c *talk) say(t testing.TB, s *sched.Sched, seed uint64, n, m, window int) 
 	return r.stats.Prompt - r.stats.Cached
 }
 
-// Clients that alternate, more of them than slots, read no more than what is new
-// and what is left of two pages.
+// Clients that alternate read only their new tokens and parts of two pages
+// again, even if there are more clients than slots.
 func TestAlternate(t *testing.T) {
 	for _, window := range []int{0, 100} {
 		for _, slots := range []int{1, 2} {
@@ -57,7 +57,7 @@ func TestAlternate(t *testing.T) {
 			talks := make([]talk, 3)
 			for turn := range 5 {
 				for i := range talks {
-					first := 300 // a first prompt that nobody else has
+					first := 300 // a first prompt that no other client has
 					if turn > 0 {
 						first = 40
 					}
@@ -71,7 +71,7 @@ func TestAlternate(t *testing.T) {
 	}
 }
 
-// Eight agents on one long prompt, two at a time.
+// Eight agents use one long prompt, two at a time.
 func TestAgents(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 8192, seqs: 2, context: 4096, rows: 256, kept: memoryStore(t, 1<<30)})
 	shared := text(1, 2000)
@@ -102,10 +102,10 @@ func TestAgents(t *testing.T) {
 	t.Log(rows, "rows")
 }
 
-// Only jobs of the same salt share anything, in slots and in the store.
+// Only jobs with the same salt share anything, in slots and in the store.
 func TestSalts(t *testing.T) {
 	kept := memoryStore(t, 1<<30)
-	for range 2 { // the second time out of the store
+	for range 2 { // the second time from the store
 		s, _ := newTiny(t, tiny{cells: 4096, seqs: 4, context: 2048, rows: 128, kept: kept})
 		prompt := text(5, 400)
 		cached := func(salt string) int {
@@ -129,7 +129,7 @@ func TestSalts(t *testing.T) {
 	}
 }
 
-// A private job reads what others left and leaves nothing.
+// A private job reuses what other jobs left and leaves nothing.
 func TestPrivate(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 4096, seqs: 2, context: 2048, rows: 128, kept: memoryStore(t, 1<<30)})
 	prompt := text(5, 400)
@@ -150,7 +150,7 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("slot %d holds %d tokens", x.Slot, x.Tokens)
 		}
 	}
-	// While it runs nobody else takes anything of it either.
+	// While it runs, no other job reuses anything of it either.
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
 	var once sync.Once
@@ -166,7 +166,7 @@ func TestPrivate(t *testing.T) {
 	<-done
 }
 
-// A job that wants everything computed again gets that, and what it computes is kept.
+// A job with Fresh computes everything again, and its results are kept.
 func TestFreshKeeps(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 128, kept: memoryStore(t, 1<<30)})
 	prompt := text(5, 400)
@@ -181,8 +181,8 @@ func TestFreshKeeps(t *testing.T) {
 	}
 }
 
-// A closed scheduler leaves its prefixes on disk, even with a shifted context, and
-// a small store gives up what was not used for the longest time.
+// A scheduler that is closed leaves its prefixes on disk, even after a context
+// shift. A small store drops the least recently used ones.
 func TestKeptOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	prompt := text(5, 400)
@@ -200,7 +200,8 @@ func TestKeptOnDisk(t *testing.T) {
 	}
 }
 
-// A store too small for everything costs reading again, and nothing else.
+// A store that is too small for everything only causes some text to be read
+// again.
 func TestSmallStore(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 1024, seqs: 1, context: 1024, rows: 128, kept: memoryStore(t, 3<<20)})
 	talks := make([]talk, 6)
@@ -211,8 +212,8 @@ func TestSmallStore(t *testing.T) {
 	}
 }
 
-// Random requests of a few texts that share beginnings, by many at once: whatever
-// slots and store hold, answers are those of a cold run.
+// Random concurrent requests of a few texts with common beginnings get the
+// answers of a cold run, whatever is in the slots and the store.
 func TestKeptAtRandom(t *testing.T) {
 	for seed := range uint64(3) {
 		store := prefix.Open(prefix.Options{Dir: t.TempDir(), Disk: 1 << 30, Memory: 2 << 20})
@@ -240,7 +241,8 @@ func TestKeptAtRandom(t *testing.T) {
 	}
 }
 
-// A store without room costs a piece a page, not the whole text again and again.
+// With a full store a job puts one piece per page, and does not try the whole
+// text again and again.
 func TestFullStore(t *testing.T) {
 	for _, window := range []int{0, 100} {
 		s, f := newTiny(t, tiny{cells: 8192, seqs: 1, context: 8192, rows: 512, window: window, kept: memoryStore(t, 100_000)})

@@ -7,17 +7,17 @@ import (
 	"godwit/engine/llm"
 )
 
-// pace predicts how long rows of prompts take, from earlier steps. Depth
-// counts, since attention reads everything before a row.
+// pace predicts how long prompt rows take, from earlier steps. The time depends
+// on the depth, because attention reads everything before a row.
 type pace struct {
 	decode float64     // seconds of a step without prompts
-	row    [28]float64 // seconds of a prompt's row by depth; 0: unknown
+	row    [28]float64 // seconds of a prompt row, by depth class; 0 if unknown
 }
 
 const (
-	paceUnit = 256 // tokens of the first class of depths; each of the others doubles it
-	// A step that took longer than predicted counts more than a faster one, so
-	// that the next one is shorter rather than longer than asked.
+	paceUnit = 256 // tokens of the first depth class; each later class ends at twice the depth
+	// A step that was slower than predicted has more weight than a faster one.
+	// This makes the next step shorter rather than longer than the limit.
 	slower, faster = 0.5, 0.25
 	// Assumed cost of a class relative to the previous one, before any measurement.
 	deeper = 1.25
@@ -25,10 +25,10 @@ const (
 	oddest = 4
 )
 
-// depthClass is the class of a depth in tokens.
+// depthClass returns the class of a depth in tokens.
 func depthClass(depth int) int { return min(bits.Len(uint(max(depth, 0)/paceUnit)), len(pace{}.row)-1) }
 
-// observe notes a step with some decode rows.
+// observe updates the predictions with a step that had some decode rows.
 func (p *pace) observe(decode int, spans []llm.Span, took time.Duration) {
 	spent, rows, predicted := took.Seconds(), 0, 0.0
 	for i := range spans {
@@ -41,7 +41,7 @@ func (p *pace) observe(decode int, spans []llm.Span, took time.Duration) {
 		p.decode = toward(p.decode, spent)
 		return
 	}
-	if decode > 0 { // their part is what such a step takes, unless that was measured at another load
+	if decode > 0 { // a step without prompts takes p.decode, but that may have been measured under another load
 		spent = max(spent-p.decode, spent/oddest)
 	}
 	for i := range spans {
@@ -59,7 +59,7 @@ func (p *pace) observe(decode int, spans []llm.Span, took time.Duration) {
 	}
 }
 
-// toward moves a measured time toward a new one.
+// toward moves a prediction toward a new measurement.
 func toward(old, now float64) float64 {
 	switch {
 	case old == 0:
@@ -70,7 +70,7 @@ func toward(old, now float64) float64 {
 	return old + faster*(max(now, old/oddest)-old)
 }
 
-// at is the time of a row in a class of depths; 0: nothing is known yet.
+// at returns the time of a row in a depth class, or 0 if nothing is known yet.
 func (p *pace) at(class int) float64 {
 	factor := 1.0
 	for c := class; c >= 0; c-- {
@@ -87,10 +87,11 @@ func (p *pace) at(class int) float64 {
 	return 0
 }
 
-// cost is the predicted time of n rows in seconds, 0 if nothing is known yet.
+// cost returns the predicted time of n rows in seconds, or 0 if nothing is
+// known yet.
 func (p *pace) cost(n, depth int) float64 { return float64(n) * p.at(depthClass(depth)) }
 
-// rows is how many rows fit into a time, 0 if nothing is known yet.
+// rows returns how many rows fit into a time, or 0 if nothing is known yet.
 func (p *pace) rows(seconds float64, depth int) int {
 	one := p.at(depthClass(depth))
 	if one == 0 || seconds <= 0 {
@@ -99,8 +100,8 @@ func (p *pace) rows(seconds float64, depth int) int {
 	return int(min(seconds/one, 1<<20))
 }
 
-// left is the time in seconds that a bounded step leaves for prompts: at least a quarter of
-// the bound, even if generating takes longer than the rest.
+// left returns the time in seconds that a bounded step leaves for prompts. It is at least a quarter
+// of the bound, even if the decode rows need more than the rest.
 func (p *pace) left(most time.Duration) float64 {
 	return max(most.Seconds()-p.decode, most.Seconds()/4)
 }

@@ -8,8 +8,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// assignSlots gives idle slots to queued jobs in order. A job that needs a particular busy
-// slot lets the others pass. After the cells have run out, no job starts until one has
+// assignSlots gives idle slots to queued jobs in order. A job that needs a particular busy slot
+// does not block the jobs behind it. After the cells have run out, no job starts until one has
 // ended.
 func (s *Sched) assignSlots() {
 	if n := s.busy(); s.hold && n > 0 || n == len(s.slots) {
@@ -28,7 +28,7 @@ func (s *Sched) assignSlots() {
 		}
 		if !s.ready(t) {
 			kept = append(kept, t)
-		} else if !s.admits(t) { // what the store has of it is copied, not shared
+		} else if !s.admits(t) { // pages from the store are copied, not shared, so the job may now need more
 			kept = append(kept, s.queue[k:]...)
 			break
 		} else if i := s.choose(t); i >= 0 {
@@ -41,7 +41,8 @@ func (s *Sched) assignSlots() {
 	s.queue = kept
 }
 
-// start gives a job its slot, which holds the reused part of its prompt.
+// start gives a job its slot. The slot already holds the reused part of its
+// prompt.
 func (s *Sched) start(t *task, i int) {
 	s.admit++
 	if t.order == 0 {
@@ -56,7 +57,7 @@ func (s *Sched) start(t *task, i int) {
 	sl := &s.slots[i]
 	sl.task, sl.salt, sl.private, sl.prompt = t, t.Salt, t.Private, t.stats.Prompt
 	clear(sl.chain.given)
-	sl.chain.pages = 0 // the store may have dropped any of them
+	sl.chain.pages = 0 // the store may have dropped any of the pages
 	if s.o.Prefixes != nil {
 		sl.chain.root = s.root(t)
 	}
@@ -85,7 +86,7 @@ func (s *Sched) start(t *task, i int) {
 	}
 }
 
-// busy is the number of slots with a job.
+// busy returns the number of slots with a job.
 func (s *Sched) busy() (n int) {
 	for i := range s.slots {
 		if s.slots[i].task != nil {
@@ -95,9 +96,9 @@ func (s *Sched) busy() (n int) {
 	return n
 }
 
-// choose finds a slot for a job and leaves in it the longest prefix of the
-// prompt that any slot's cells hold, a multiple of a page. It returns -1 when
-// every slot is busy.
+// choose finds a slot for a job. It leaves in it the longest prefix of the
+// prompt that any slot's cells hold, in whole pages. It returns -1 if every
+// slot is busy.
 func (s *Sched) choose(t *task) int {
 	dst := t.Slot
 	if dst < 0 {
@@ -142,9 +143,9 @@ func (s *Sched) choose(t *task) int {
 	return dst
 }
 
-// longest finds the slot whose cells hold the longest prefix of the prompt that can be
-// continued. At least one token is left to compute. It records where the prompt diverges
-// from the text that has most in common with it.
+// longest finds the slot whose cells hold the longest prefix of the prompt that can be continued.
+// At least one token is left to compute. It also records the farthest position where a slot's text
+// diverges from the prompt.
 func (s *Sched) longest(t *task) (src, n int) {
 	t.diverges = 0
 	if t.Fresh {
@@ -173,8 +174,8 @@ func (s *Sched) longest(t *task) (src, n int) {
 	return src, n
 }
 
-// leastUsed is the idle slot that was used longest ago, an empty one first;
-// -1 if except is the only one.
+// leastUsed returns the least recently used idle slot other than except, or -1.
+// Empty slots come first.
 func (s *Sched) leastUsed(except int) int {
 	best := -1
 	for i := range s.slots {
@@ -220,7 +221,7 @@ func (s *Sched) align(i, got int) {
 	}
 }
 
-// empty drops what a slot holds, which is kept in the store.
+// empty copies a slot's contents to the store and then drops them.
 func (s *Sched) empty(i int) {
 	s.flush(i)
 	s.forget(i)
@@ -234,7 +235,7 @@ func (s *Sched) forget(i int) {
 	sl.chain.cut(0)
 }
 
-// common is the length of the longest common prefix.
+// common returns the length of the longest common prefix.
 func common(a, b []llm.Token) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -245,7 +246,7 @@ func common(a, b []llm.Token) int {
 	return n
 }
 
-// dropIdle empties the idle slot that was used longest ago.
+// dropIdle empties the least recently used idle slot.
 func (s *Sched) dropIdle() bool {
 	best := -1
 	for i := range s.slots {
@@ -261,8 +262,8 @@ func (s *Sched) dropIdle() bool {
 	return true
 }
 
-// requeue takes a job out of its slot and puts it back at the head of the
-// queue; what it has generated becomes part of its prompt.
+// requeue takes a job out of its slot and puts it at the head of the queue.
+// What it has generated becomes part of its prompt.
 func (s *Sched) requeue(i int) {
 	t := s.slots[i].task
 	s.slots[i].task, s.slots[i].chain.dirty, t.looked, t.promised = nil, true, false, 0
@@ -273,7 +274,7 @@ func (s *Sched) requeue(i int) {
 	s.queue[0] = t
 }
 
-// grow makes room for n tokens in all, so that generating allocates nothing.
+// grow makes room for n tokens in total, so that generating allocates nothing.
 func grow(tokens []llm.Token, n int) []llm.Token {
 	return slices.Grow(tokens, max(n-len(tokens), 0))
 }

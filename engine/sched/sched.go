@@ -1,11 +1,10 @@
-// Package sched runs many sequences on one device. A single goroutine, locked
-// to its thread, owns the program and the cache; all others send it functions over a
-// channel, so neither needs a mutex.
+// Package sched runs many sequences on one device. A single goroutine, locked to its thread, owns
+// the program and the cache. Other goroutines send it functions over a channel, so neither needs a
+// mutex.
 //
-// Every step is one batch: a row for each sequence that is generating, and
-// chunks of the prompts that are still being read. A finished sequence keeps
-// its cells until another job needs them. A later prompt with the same beginning reuses
-// them instead of computing them again.
+// Every step is one batch: a row for each sequence that is generating, and chunks of the prompts
+// that are still being read. A finished sequence keeps its cells until another job needs them. A
+// later prompt with the same beginning reuses them instead of computing them again.
 package sched
 
 import (
@@ -29,7 +28,7 @@ var ErrTooLong = errors.New("prompt is longer than the context")
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("the engine is closed")
 
-// ErrBusy is returned where too many jobs wait already.
+// ErrBusy is returned if too many jobs are waiting already.
 var ErrBusy = errors.New("too many requests wait for this model")
 
 // ErrSlot is the class of errors about slots.
@@ -53,47 +52,47 @@ type Finish uint8
 
 // The ends of a job.
 const (
-	Stopped Finish = iota // the job's own Next said so
+	Stopped Finish = iota // Next returned more = false
 	Length                // the context is full
-	Failed                // an error, cancellation among them
+	Failed                // an error, including cancellation
 )
 
-// Job is one prompt and what to do with the logits after it.
+// Job is one prompt, with callbacks for the logits after it.
 type Job struct {
-	Prompt []llm.Token // negative where a row of Tiles stands
+	Prompt []llm.Token // negative for rows of Tiles
 	Tiles  []Tile      // pictures in the prompt, in order
-	// Next is given the logits of the last token and returns the next one, and
-	// whether to continue. It runs on the scheduler's goroutine, once a step.
+	// Next gets the logits of the last token. It returns the next token, and
+	// whether to continue. It runs on the scheduler's goroutine, once per step.
 	Next func(logits []float32) (next llm.Token, more bool, err error)
-	// Apart says that Next may take long: it runs on a goroutine of its own, one
-	// call at a time, and the steps of others do not wait for it. Done comes after
-	// its last call.
+	// Apart means that Next may take long. It then runs on a separate
+	// goroutine, one call at a time, and other jobs' steps do not wait for it.
+	// Done is called after its last call.
 	Apart bool
-	// Top is how many of the largest logits Next looks at, 0 for all: the others
-	// may be minus infinity.
+	// Top is the number of largest logits that Next looks at. The other logits
+	// may be minus infinity. 0 means all.
 	Top int
-	// Drafter proposes tokens that Next may choose, so that a step verifies several.
-	// Next is called for every token as without one, and chooses the same. nil: none.
+	// Drafter proposes tokens that Next may choose, so that one step can verify several. Next is
+	// called for every token, and chooses the same tokens as without a Drafter. nil means none.
 	Drafter Drafter
-	// Row, if set, is given the logits of the positions that Want picks, in
-	// order. Next may then be nil: the job ends with its prompt.
+	// Row, if set, gets the logits of the positions that Want selects, in
+	// order. Next may then be nil, and the job ends with its prompt.
 	Row  func(pos int, logits []float32) error
 	Want func(pos int) bool
 	// Done is called once at the end, on the scheduler's goroutine.
 	Done func(Finish, Stats, error)
-	// Prefilled is called with the number of prompt tokens read, and the slot; may be nil.
+	// Prefilled is called with the slot and the number of prompt tokens read so far. It may be nil.
 	Prefilled func(slot, done, total int)
 
 	Fresh    bool // recompute the whole prompt
-	Strays   bool // NaN in a layer does not end the job, which searches for that layer
-	OneByOne bool // feed the prompt through decode, a token a step
-	Slot     int  // the slot to use; negative: any
-	Most     int  // tokens of the answer at most; 0: as many as fit
-	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
+	Strays   bool // NaN in a layer does not end the job; for jobs that search for that layer
+	OneByOne bool // feed the prompt through decode, one token per step
+	Slot     int  // the slot to use; negative for any
+	Most     int  // largest number of answer tokens; 0 for as many as fit
+	Keep     int  // leading tokens that a shift keeps; negative for the whole prompt
 
 	Borders []int    // positions at which messages of the prompt end
 	Roles   []string // roles of the messages between Borders; "" for unknown ones
-	Salt    string   // only jobs with the same one share what was read
+	Salt    string   // only jobs with the same salt share what was read
 	Private bool     // forget the job's text when it ends
 }
 
@@ -101,7 +100,7 @@ type Job struct {
 type Drafter interface {
 	// Draft appends at most n tokens that may follow tokens to dst.
 	Draft(dst, tokens []llm.Token, n int) []llm.Token
-	// Verified says how many tokens of the last draft the job has chosen.
+	// Verified reports how many tokens of the last draft the job has chosen.
 	Verified(accepted int)
 }
 
@@ -113,40 +112,43 @@ type Stats struct {
 	Stored    int    // cached tokens that came from the prefix store
 	FromDisk  int    // cached tokens whose pages were on disk
 	Ended     int    // position at which the reuse of the prompt ended
-	Why       string // why it ended there
+	Why       string // reason why the reuse ended there
 	Generated int
 	Drafted   int           // tokens that a Drafter proposed and a step computed
 	Accepted  int           // number of drafted tokens that Next chose
 	Prefill   time.Duration // from the start to the first logits
 	Decode    time.Duration // from there to the end
-	Waited    time.Duration // in the queue
+	Waited    time.Duration // time in the queue
 	Shifts    int           // times that the sequence was full and its middle was dropped
 }
 
-// Options size a scheduler.
+// Options configure a scheduler.
 type Options struct {
 	Context int // tokens of one sequence
 	Rows    int // rows of a batch
 	Outputs int // output rows of a batch
 	Vocab   int // width of an output row
-	// MaxStep bounds the time of a step while a job generates: prompts get as
-	// many rows as fit by the speed of earlier steps. 0: no bound. It changes no
-	// result.
+	// MaxStep limits the time of a step while a job generates. Prompts then get
+	// as many rows as fit, judging by the speed of earlier steps. Results do
+	// not depend on it. 0 means no limit.
 	MaxStep time.Duration
-	// SingleRows says that the device has kernels of their own for single rows, so that
-	// drafted rows have to be spans of one row each.
+	// SingleRows is set if the device has separate kernels for single rows. Each draft row is then
+	// a span of its own.
 	SingleRows bool
-	// Queue bounds the jobs that wait for a slot. 0: no bound.
+	// Queue is the largest number of jobs that wait for a slot. 0 means no
+	// limit.
 	Queue int
-	// StateModel says that sequences rewind to checkpoints only.
+	// StateModel is set if sequences can rewind to checkpoints only.
 	StateModel bool
-	// Shift drops the middle of a full sequence instead of ending its job;
-	// Rotary, one a layer, says how to move keys. nil: they are computed again.
+	// Shift drops the middle of a full sequence instead of ending its job.
+	// Rotary describes, for each layer, the RoPE of the keys to be moved. If it
+	// is nil, the keys are computed again.
 	Shift  bool
 	Rotary []kv.Rotary
-	// Prefixes keeps what slots have read; nil: nothing is kept. Identity is all
-	// that decides what the bytes of a sequence mean. Unkept is called with the
-	// reason where the device does not give or take them; may be nil.
+	// Prefixes stores what slots have read; nil for no store. Identity covers
+	// everything that determines what the bytes of a sequence mean. Unkept is
+	// called with the reason if the device cannot export or import them; it may
+	// be nil.
 	Prefixes *prefix.Store
 	Identity []byte
 	Unkept   func(error)
@@ -155,7 +157,7 @@ type Options struct {
 	Ended    func()      // called on the scheduler's goroutine when a job ends; may be nil
 }
 
-// Step is what one run of the device did, for metrics and tests.
+// Step describes one run of the device, for metrics and tests.
 type Step struct {
 	Decode  int // rows of generating sequences
 	Prefill int // rows of prompts
@@ -169,86 +171,86 @@ type Sched struct {
 	prog  backend.Program
 	cache *kv.Cache
 	ops   chan func()
-	wake  chan struct{} // a context has ended
+	wake  chan struct{} // signalled when a context ends
 	quit  chan struct{}
 	once  sync.Once
 	ended sync.WaitGroup
-	apart sync.WaitGroup // calls of Next beside the loop
+	apart sync.WaitGroup // calls of Next outside the loop
 
 	// Owned by the loop.
 	slots   []slot
 	queue   []*task
 	chunks  []chunk // chunks of the step
-	room    room    // left of the step
+	room    room    // remaining capacity of the step
 	pace    pace
 	batch   llm.Batch
 	logits  []float32
 	rows    []rowUse
-	coords  []llm.Coord // coordinates of a batch with pictures, as are embds and sees
+	coords  []llm.Coord // coords, embds and sees are used only for pictures
 	embds   [][]float32
 	sees    []int32
 	clock   uint64
 	admit   uint64
 	stepped []int
-	decoder int        // the slot whose row comes first
-	reader  int        // the slot whose prompt comes first
-	hold    bool       // cells ran out: nobody is placed until a job ends
-	starved bool       // decode rows left prompts no room in the last step
+	decoder int        // slot whose row comes first in the next step
+	reader  int        // slot whose prompt comes first in the next step
+	hold    bool       // the cells ran out, and no job starts until one ends
+	starved bool       // decode rows left no room for prompts in the last step
 	claims  []kv.Claim // claims of the jobs in slots
-	choices int        // calls of Next beside the loop that it has not heard of
+	choices int        // calls of Next outside the loop whose results have not arrived
 
-	fetching int // jobs for which the store is read beside the loop
+	fetching int // number of jobs whose pages are being read from the store outside the loop
 
-	view view // copied out after every change, for readers that must not wait
+	view view // copied after every change, for readers that must not wait
 }
 
 // task is a job in the queue or in a slot.
 type task struct {
 	Job
 	ctx      context.Context
-	tokens   []llm.Token // prompt and what was generated
-	read     int         // tokens that are read as a prompt
-	diverges int         // where the prompt diverges from another text that slots held
-	order    uint64      // admission, for who yields to whom
+	tokens   []llm.Token // the prompt, then the generated tokens
+	read     int         // number of tokens that are read as a prompt
+	diverges int         // position where the prompt diverges from another text that slots held
+	order    uint64      // order of admission; newer jobs make room for older ones
 	stats    Stats
-	// promised is the length that an open job may reach without asking, while it has
-	// a slot; 0: it has none
+	// promised is the length that an open job may reach without a new check, while it has a slot.
+	// It is 0 without a slot.
 	promised int
 	queued   time.Time
 	started  time.Time
 	first    time.Time
-	chooses  bool        // Next runs beside the loop
-	unwatch  func() bool // stops watching ctx, whose end wakes the loop
-	logits   []float32   // what it is given then
-	draft    []llm.Token // proposed tokens behind tokens
-	picks    []pick      // what a job has chosen beside the loop
+	chooses  bool        // Next runs outside the loop
+	unwatch  func() bool // stops watching ctx; the end of ctx wakes the loop
+	logits   []float32   // logits for that call of Next
+	draft    []llm.Token // draft tokens that follow tokens
+	picks    []pick      // choices made outside the loop
 
 	stops    []int     // positions of the prompt, ascending, at which a chunk ends and is kept
-	evicted  time.Time // when the store gave up the page behind them
-	alike    int       // tokens of the prompt that slots or the store know, one after another
-	looked   bool      // the store was asked for its prompt
-	fetching bool      // and is read beside the loop
-	taken    *taken    // what it had, until the job has a slot
+	evicted  time.Time // time when the store dropped the page after the part that it has
+	alike    int       // number of leading prompt tokens that slots or the store have
+	looked   bool      // the store was searched for the prompt
+	fetching bool      // pages of the prompt are being read from the store
+	taken    *taken    // pages read from the store, until the job has a slot
 }
 
 // slot is a sequence of the cache and the job that uses it, if any.
 type slot struct {
 	seq    llm.Seq
-	tokens []llm.Token // what the cells hold
+	tokens []llm.Token // tokens whose cells the slot holds
 	task   *task
 	used   uint64
 
 	salt    string // salt of the job that filled it
-	private bool   // nothing of it is shared or kept
-	copied  bool   // its cells are not those of its tokens
+	private bool   // nothing of the slot is shared or kept
+	copied  bool   // the cells do not belong to the tokens
 	prompt  int    // tokens of the last job's prompt
 	drafted int    // rows of the step that hold drafted tokens
 	chain   chain
 
-	mixed int // first cell of a job that was computed after text that a shift has dropped; 0: none
+	mixed int // first token that was computed after text that a shift has dropped; 0 for none
 }
 
-// rowUse says whose output a batch row is.
+// rowUse identifies the output that a batch row belongs to.
 type rowUse struct {
 	slot int
 	pos  int
@@ -295,8 +297,8 @@ func (s *Sched) do(ctx context.Context, f func()) error {
 	return nil
 }
 
-// Submit queues jobs together, all or none. The Done of each is called exactly
-// once if and only if Submit returns nil. The jobs end early when ctx does.
+// Submit queues all of the jobs or none. If and only if it returns nil, the
+// Done of each job is called exactly once. The jobs end early when ctx ends.
 func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 	tasks := make([]*task, len(jobs))
 	for i, j := range jobs {
@@ -343,19 +345,20 @@ func (s *Sched) rouse() {
 	}
 }
 
-// end tells a task's job that it is over.
+// end reports the end of a task to its job.
 func (t *task) end(f Finish, err error) {
 	t.unwatch()
 	t.Done(f, t.stats, err)
 }
 
-// capacity is the most tokens that a sequence can hold with all cells to itself.
+// capacity returns the largest number of tokens that a sequence can hold if it
+// has all cells to itself.
 func (s *Sched) capacity() int {
 	cells := s.cache.Layout().Settings.Cells
 	return min(s.o.Context, (cells+kv.PageCells-1)/kv.PageCells*kv.PageCells)
 }
 
-// loop is the device's owner.
+// loop runs on the goroutine that owns the device.
 func (s *Sched) loop() {
 	defer s.ended.Done()
 	runtime.LockOSThread()
@@ -391,8 +394,8 @@ func (s *Sched) loop() {
 	}
 }
 
-// work runs a step and copies something of the slots into the prefix store. It returns false
-// if there is nothing to do until work outside the loop has finished.
+// work runs a step and copies some pieces from the slots into the prefix store. It returns false if
+// there is nothing to do until work outside the loop has finished.
 func (s *Sched) work() bool {
 	if s.step() {
 		s.keepSome(1)
@@ -414,7 +417,7 @@ func (s *Sched) idle() bool {
 	return !s.keepSome(1)
 }
 
-// abort ends everything.
+// abort ends all jobs.
 func (s *Sched) abort() {
 	s.apart.Wait()
 	for i := range s.slots {
@@ -431,7 +434,7 @@ func (s *Sched) abort() {
 	s.queue = nil
 }
 
-// cancel ends the jobs whose context has ended, in the queue too.
+// cancel ends the jobs whose context has ended, including jobs in the queue.
 func (s *Sched) cancel() {
 	for i := range s.slots {
 		if t := s.slots[i].task; t != nil && !t.chooses && t.ctx.Err() != nil {
@@ -473,7 +476,7 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	}
 	var stray *backend.NotNumbers
 	switch {
-	case errors.Is(err, sample.ErrLogits) || errors.As(err, &stray): // the tokens that led to them are not reused
+	case errors.Is(err, sample.ErrLogits) || errors.As(err, &stray): // the tokens that led to these logits are not reused
 		s.disown(i)
 	case sl.private:
 		s.forget(i)

@@ -16,7 +16,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// ended fails the test unless a job gave the right tokens.
+// ended fails the test if a job did not generate the right tokens.
 func ended(t testing.TB, what string, r result, prompt []llm.Token, n, window int) {
 	t.Helper()
 	if r.err != nil {
@@ -28,8 +28,8 @@ func ended(t testing.TB, what string, r result, prompt []llm.Token, n, window in
 	}
 }
 
-// Many jobs with common beginnings, of all lengths, some of which are given
-// up, over few cells: every answer is right.
+// Many jobs of all lengths with common beginnings share few cells, and some of
+// them are cancelled. Every answer is right.
 func TestAnswers(t *testing.T) {
 	for _, window := range []int{0, 70} {
 		for _, cells := range []int{4096, 640} {
@@ -52,7 +52,7 @@ func TestAnswers(t *testing.T) {
 						seen := 0
 						done, err := begin(ctx, s, sched.Job{Prompt: prompt, Slot: -1, Apart: i%3 == 0}, n, func() {
 							if i%9 == 0 {
-								time.Sleep(3 * time.Millisecond) // later than anybody waits for
+								time.Sleep(3 * time.Millisecond) // longer than anything waits
 							}
 							if seen == after {
 								cancel()
@@ -88,7 +88,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// steady returns n steps in which all jobs, submitted together, were generating.
+// steady returns n steps in which all jobs were generating. The jobs were
+// submitted together.
 func steady(t *testing.T, s *sched.Sched, f *fake, jobs []sched.Job, n int) []sched.Step {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,8 +118,8 @@ func steady(t *testing.T, s *sched.Sched, f *fake, jobs []sched.Job, n int) []sc
 	return f.taken()[from.Load():][:n]
 }
 
-// With four streams each gets a token in any four steps, whatever the size of
-// the batch.
+// With four streams, each gets a token in any four consecutive steps, whatever
+// the batch size.
 func TestTurns(t *testing.T) {
 	for _, rows := range []int{1, 2, 3, 4, 16} {
 		s, f := newTiny(t, tiny{cells: 9000, seqs: 8, context: 2048, rows: rows, seed: 1})
@@ -141,8 +142,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A long prompt beside running answers: every answer has a row in every step,
-// and no step holds more than a batch.
+// While a long prompt is read, every answer has a row in every step, and no
+// step is larger than a batch.
 func TestMixed(t *testing.T) {
 	const rows = 64
 	s, f := newTiny(t, tiny{cells: 8192, seqs: 4, context: 4096, rows: rows, seed: 1})
@@ -162,7 +163,7 @@ func TestMixed(t *testing.T) {
 		streams = append(streams, done)
 	}
 	<-running
-	<-running // both are generating
+	<-running // both jobs are generating
 	before := -1
 	prompt := text(9, 2000)
 	var during []sched.Step
@@ -195,13 +196,13 @@ func TestMixed(t *testing.T) {
 			chunks++
 		}
 	}
-	const chunk = (rows - 2) / 16 * 16 // whole tiles beside two answers
+	const chunk = (rows - 2) / 16 * 16 // full tiles next to two answers
 	if least := (2000 + chunk - 1) / chunk; chunks != least {
 		t.Errorf("the prompt took %d steps, want %d", chunks, least)
 	}
 }
 
-// A batch that running answers fill still lets prompts in.
+// Prompts get room even if the running answers fill a batch.
 func TestPromptsGetRoom(t *testing.T) {
 	for _, rows := range []int{1, 2, 4} {
 		s, _ := newTiny(t, tiny{cells: 4096, seqs: 8, context: 1024, rows: rows, seed: 1})
@@ -223,7 +224,8 @@ func TestPromptsGetRoom(t *testing.T) {
 	}
 }
 
-// Jobs that are submitted together begin in one step, or not at all.
+// Jobs that are submitted together all start in one step, or none of them
+// starts.
 func TestTogether(t *testing.T) {
 	const n = 6
 	s, f := newTiny(t, tiny{cells: 4096, seqs: n, context: 64, rows: 64, seed: 1})
@@ -256,8 +258,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A job that is given up ends within a step, in the queue too, and its cells
-// can be taken.
+// A job that is cancelled ends within a step, even in the queue, and its cells
+// become available.
 func TestCancel(t *testing.T) {
 	s, f := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 32, seed: 2})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +296,7 @@ func TestCancel(t *testing.T) {
 	if n := len(f.taken()); n > at+1 {
 		t.Errorf("%d steps after the client was gone", n-at)
 	}
-	// A prompt in the middle of its reading.
+	// Cancelled in the middle of reading its prompt.
 	ctx, cancel = context.WithCancel(t.Context())
 	before := len(f.taken())
 	reading, err := begin(ctx, s, sched.Job{Prompt: text(3, 2000), Slot: -1, Prefilled: func(_, done, _ int) {
@@ -315,7 +317,7 @@ func TestCancel(t *testing.T) {
 	ended(t, "afterwards", run(t, s, sched.Job{Prompt: prompt, Slot: -1}, 5), prompt, 5, 0)
 }
 
-// A job that wants a busy slot does not keep others from the idle ones.
+// A job that needs a busy slot does not keep others from the idle slots.
 func TestWantedSlot(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 4096, seqs: 2, context: 2048, rows: 32, seed: 2})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -343,7 +345,7 @@ func TestWantedSlot(t *testing.T) {
 	}
 }
 
-// Close ends what runs and what waits, each once.
+// Close ends running and waiting jobs, each once.
 func TestClose(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 32, seed: 2})
 	var all []<-chan result
@@ -366,8 +368,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Sixteen clients, each with a word of its own planted in its prompts: nobody's
-// answer depends on anybody else.
+// Sixteen clients have different words planted in their prompts. No answer
+// depends on another client's prompt.
 func TestPlantedWords(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 6, context: 600, rows: 64, window: 90, seed: 11})
 	common := text(1, 200)

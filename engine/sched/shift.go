@@ -13,8 +13,8 @@ import (
 // them as sinks. Source: arXiv 2309.17453.
 const leastKept = 4
 
-// shift makes room in a full sequence: it keeps the start, drops half of what
-// follows, and moves the rest down. Where the cells cannot be moved the shorter
+// shift makes room in a full sequence. It keeps the start, drops half of what
+// follows, and moves the rest down. If the cells cannot be moved, the shorter
 // text is read again.
 func (s *Sched) shift(i int) error {
 	sl := &s.slots[i]
@@ -43,9 +43,9 @@ func (s *Sched) shift(i int) error {
 	return nil
 }
 
-// move removes positions keep to keep+drop from a sequence. If they cannot be removed, from
-// recurrent states or windows, it returns false and may leave the sequence empty; the
-// tokens must then be read again.
+// move removes positions keep to keep+drop-1 from a sequence. It returns false if they cannot be
+// removed, for example because of recurrent states or windows. The sequence may then be empty, and
+// the tokens must be read again.
 func (s *Sched) move(i, keep, drop int) (bool, error) {
 	l := s.cache.Layout()
 	seq := s.slots[i].seq
@@ -54,13 +54,13 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 		return false, nil
 	}
 	for g := range l.Groups {
-		if l.Groups[g].SelfCalibrated { // another beginning has another calibration
+		if l.Groups[g].SelfCalibrated { // the calibration depends on the beginning of the text
 			return false, nil
 		}
 	}
 	old := make([][]cells, len(l.Groups))
 	for g := range l.Groups {
-		lowest := 0 // first position that the next row sees
+		lowest := 0 // lowest position that the next row sees
 		if w := l.Groups[g].Window; w > 0 {
 			lowest = max(0, n-drop-w+1)
 		}
@@ -76,7 +76,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 			old[g] = append(old[g], c)
 		}
 	}
-	// Cells that are given back keep their bytes until the device runs again.
+	// Dropped cells keep their bytes until the device runs again.
 	s.cache.Drop(seq)
 	for left := n - drop; left > 0; {
 		rows := min(left, s.o.Rows)
@@ -91,8 +91,8 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 			return false, err
 		}
 	}
-	// The last page of each extension still has an exact page. Drop it if no row needs it
-	// any more; otherwise the row would exist only there.
+	// The last page of each extension still has an exact page. Drop it if no row needs it any more.
+	// Otherwise the row would be written only there.
 	if err := s.cache.Extend(seq, 0); err != nil {
 		return false, err
 	}
@@ -112,20 +112,20 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	return true, nil
 }
 
-// cells are where the parts of a position lie, -1 where it has none.
+// cells are the cells of one position by tier, -1 for none.
 type cells [3]int32
 
 func (s *Sched) cells(group int, seq llm.Seq, pos int) cells {
 	return cells{s.cache.Cell(group, seq, pos), s.cache.ExactCell(group, seq, pos), s.cache.PinnedCell(group, seq, pos)}
 }
 
-// moveRows copies one side of a layer from its old cells to those that the
-// sequence has now. All rows are read before the first is written, since old
+// moveRows copies one side of a layer from its old cells to the cells that the
+// sequence has now. All rows are read before the first is written, because old
 // and new cells overlap.
 func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int, by []ropeShift) error {
 	y := &s.cache.Layout().Layers[layer]
 	if y.Side(side).RowBytes == 0 {
-		return nil // V that is a view of K
+		return nil // V is a view of K
 	}
 	m := mover{prog: s.prog, y: y, layer: layer, side: side, x: make([]float32, y.Side(side).HeadDim*y.KVHeads)}
 	rows := make([][3][]byte, len(old))
@@ -156,19 +156,19 @@ func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int
 	return nil
 }
 
-// mover takes rows of one side of a layer from one position to another.
+// mover moves rows of one side of a layer to other positions.
 type mover struct {
 	prog       backend.Program
 	y          *kv.LayerLayout
 	layer      int
 	side       kv.Side
 	from, to   int
-	ropeShifts []ropeShift // rotation of a moved key; nil: unchanged
+	ropeShifts []ropeShift // rotation of a moved key; nil for none
 	x          []float32   // all heads of a row
 }
 
-// wanted keeps in c only the parts that hold a row: types that are packed by page are not
-// packed while an exact row exists.
+// wanted keeps only the tiers in c that hold a row. Types that are packed by page have no packed
+// row while an exact row exists.
 func (m *mover) wanted(c cells) cells {
 	s := m.y.Side(m.side)
 	for part := range c {
@@ -182,12 +182,13 @@ func (m *mover) wanted(c cells) cells {
 	return c
 }
 
-// read returns the row of every part that to has: its bytes where the row stays
-// as it is and had that part, else encoded from the most exact part it had.
+// read returns the row for every tier in to. If the row is not rotated and had
+// that tier, its bytes are copied. Otherwise it is encoded from the most exact
+// tier that it had.
 func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 	from = m.wanted(from)
 	if from[kv.Packed] < 0 && from[kv.Exact] < 0 {
-		return rows, nil // given back, out of the window
+		return rows, nil // the row was given back because it is outside the window
 	}
 	s, decoded := m.y.Side(m.side), false
 	for part := range rows {
@@ -216,7 +217,7 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 	return rows, nil
 }
 
-// decode puts the values of a row, after the rotation, into x.
+// decode writes the values of a row to x, rotated to the new position.
 func (m *mover) decode(from cells) error {
 	best := kv.Packed
 	for _, p := range []kv.Tier{kv.Exact, kv.Pinned} {

@@ -13,8 +13,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// shifted is what the fake model says in a context that drops its middle when
-// it is full, worked out from the tokens alone.
+// shifted returns the fake model's answer in a context that drops its middle
+// when it is full, computed from the tokens alone.
 func shifted(prompt []llm.Token, n, context, keep, window int) (out []llm.Token, shifts int) {
 	tokens := append([]llm.Token(nil), prompt...)
 	for range n {
@@ -35,8 +35,8 @@ func shifted(prompt []llm.Token, n, context, keep, window int) (out []llm.Token,
 	return out, shifts
 }
 
-// A full sequence keeps its start, drops half of the rest and continues, and
-// nobody else notices: with windows the dropped text is read again.
+// A full sequence keeps its start, drops half of the rest and continues. Other
+// sequences are not affected. With windows, the shorter text is read again.
 func TestShift(t *testing.T) {
 	for _, window := range []int{0, 40} {
 		for _, keep := range []int{0, 10, -1, 1000} {
@@ -72,7 +72,7 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// A shift of a sequence whose pages are shared leaves the others' alone.
+// Shifting a sequence with shared pages does not change the other sequences.
 func TestShiftShared(t *testing.T) {
 	const context = 200
 	s, _ := newTiny(t, tiny{cells: 1024, seqs: 3, context: context, rows: 32, shift: true, seed: 4})
@@ -92,9 +92,9 @@ func TestShiftShared(t *testing.T) {
 	}
 }
 
-// What a shift has moved was computed behind text that is gone. It is not taken
-// for the prefix of another prompt, there or where the slot is restored; the
-// start that was kept is.
+// Rows that a shift has moved were computed after text that is gone. They are
+// not reused for other prompts, neither in the same slot nor where it is
+// restored. The start that the shift kept is reused.
 func TestShiftedIsNotReused(t *testing.T) {
 	const context, keep = 300, 130
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 3, context: context, rows: 32, shift: true, seed: 4})
@@ -141,9 +141,10 @@ func freqs(n int) []float32 {
 	return out
 }
 
-// A shifted key of every type is the fresh one, except that it is encoded twice:
-// by the triangle inequality at most twice as wrong. What is left is several
-// batches long in the second context, the first batches full pages.
+// A shifted key of any type equals the freshly computed key, except that it is
+// encoded twice. By the triangle inequality its error is at most twice as
+// large. In the second context the remaining text is several batches long, and
+// the first batches are full pages.
 func TestShiftKeys(t *testing.T) {
 	for _, size := range []struct{ context, rows, cells int }{{160, 32, 256}, {640, 128, 640}} {
 		for i, typ := range kv.Types() {
@@ -184,14 +185,14 @@ func shiftKeys(t *testing.T, c tiny) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In f32 the angles and the products are rounded twice.
+	// In f32, angles and products are rounded twice.
 	if !(twice <= 2*once+1e-5*float64(len(tokens))) {
 		t.Errorf("shifted keys are %g wrong together, encoded once %g", twice, once)
 	}
 }
 
-// errors is how far a key encoded once, and the key in the cell, are from the
-// exact one.
+// errors returns the distance from the exact key of a key that was encoded
+// once, and of the key in the cell.
 func (f *fake) errors(y *kv.LayerLayout, layer, pos int, tok llm.Token, r kv.Rotary) (once, twice float64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
 	part, page := kv.Packed, f.pages[pos/kv.PageCells]

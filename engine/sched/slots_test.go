@@ -13,8 +13,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// A slot of every cache type comes back byte for byte in another scheduler,
-// whose pages lie elsewhere, and the next request reuses it.
+// A slot of every cache type is restored byte for byte in another scheduler
+// with other pages, and the next request reuses it.
 func TestSaveRestore(t *testing.T) {
 	for i, typ := range kv.Types() {
 		t.Run(typ.Name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestSaveRestore(t *testing.T) {
 			}
 			var file bytes.Buffer
 			n, err := s.Save(t.Context(), 1, &file)
-			if err != nil || n != 153 { // the last token was never computed
+			if err != nil || n != 153 { // the last token has no cell
 				t.Fatalf("saved %d tokens, %v", n, err)
 			}
 			c.seed = 99
@@ -53,8 +53,8 @@ func TestSaveRestore(t *testing.T) {
 	}
 }
 
-// Files that are cut, changed or made for something else are refused with the
-// reason; the slot is then empty and the scheduler continues.
+// Files that are truncated, changed or made for something else are rejected
+// with the reason. The slot is then empty and the scheduler continues.
 func TestDamage(t *testing.T) {
 	c := tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1}
 	s, _ := newTiny(t, c)
@@ -97,8 +97,8 @@ func TestDamage(t *testing.T) {
 	ended(t, "afterwards", run(t, s, sched.Job{Prompt: prompt, Slot: 1}, 3), prompt, 3, 0)
 }
 
-// A slot is restored at the expense of those that nobody uses; where answers
-// hold all cells it is refused and they continue.
+// Restoring a slot drops slots without a job. If running answers hold all
+// cells, it fails and they continue.
 func TestRestoreMakesRoom(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 1})
 	prompt := text(5, 200)
@@ -129,7 +129,7 @@ func TestRestoreMakesRoom(t *testing.T) {
 	long := text(9, 400)
 	done, err := begin(t.Context(), s, sched.Job{Prompt: long, Slot: 0}, 100, func() {
 		once.Do(func() { close(running) })
-		wait() // the restore comes in between two tokens
+		wait() // the restore runs between two tokens
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,8 +142,8 @@ func TestRestoreMakesRoom(t *testing.T) {
 	ended(t, "the answer", <-done, long, 100, 0)
 }
 
-// A file that cannot be restored into a full cache costs no other slot its
-// cells, wherever its fault is.
+// A file that cannot be restored does not cause a full cache to drop other
+// slots, wherever the fault is.
 func TestRestoreSparesOthers(t *testing.T) {
 	c := tiny{cells: 512, seqs: 4, context: 1024, rows: 64, seed: 1}
 	save := func(c tiny, n int) []byte {
@@ -201,14 +201,15 @@ func TestRestoreSparesOthers(t *testing.T) {
 	if n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(whole)); err != nil || n != 300 {
 		t.Errorf("restored %d tokens, %v", n, err)
 	}
-	// With room for its tokens, but not for the cells that a damaged header has.
+	// There is room for the tokens, but not for the cells that the damaged
+	// header claims.
 	b := bytes.Replace(whole, []byte(`"len":300`), []byte(`"len":900`), 1)
 	if n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(b)); !errors.Is(err, sched.ErrSession) || errors.Is(err, kv.ErrFull) || n != 0 {
 		t.Errorf("another length in the header: %d tokens, %v", n, err)
 	}
 }
 
-// Busy slots, and slots that are not there, are left alone.
+// Busy slots and invalid slot numbers are rejected and nothing changes.
 func TestSlotErrors(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1})
 	running, tried := make(chan struct{}), make(chan struct{})
@@ -266,7 +267,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// A view never waits for the step that runs, and shows the jobs of it.
+// A view never waits for the running step, and shows the step's jobs.
 func TestViewDuringStep(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 512, seqs: 2, context: 256, rows: 16})
 	begun, release := make(chan struct{}), make(chan struct{})

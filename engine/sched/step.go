@@ -32,7 +32,7 @@ func (s *Sched) step() bool {
 	}
 	for k, sp := range b.Spans {
 		sl := &s.slots[sp.Seq]
-		if k > 0 && b.Spans[k-1].Seq == sp.Seq { // drafted rows count once they are verified
+		if k > 0 && b.Spans[k-1].Seq == sp.Seq { // draft rows count after they are verified
 			continue
 		}
 		if sl.drafted > 0 {
@@ -60,7 +60,7 @@ func (s *Sched) step() bool {
 	return true
 }
 
-// numbers separates the rows that are not finite from other errors.
+// numbers separates an error about rows that are not finite from other errors.
 func numbers(err error) (*backend.NotNumbers, error) {
 	if err == nil { // allocates nothing, unlike the rest
 		return nil, nil
@@ -72,7 +72,8 @@ func numbers(err error) (*backend.NotNumbers, error) {
 	return stray, err
 }
 
-// device reports whether an error that holds a NotNumbers holds another one too.
+// device reports whether an error that contains a NotNumbers also contains
+// another error.
 func device(err error) bool {
 	list, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -87,13 +88,14 @@ func device(err error) bool {
 	return false
 }
 
-// strays reports whether a span has one of the rows.
+// strays reports whether any of the rows is in a span.
 func strays(rows []int, sp llm.Span) bool {
 	return slices.ContainsFunc(rows, func(r int) bool { return r >= sp.First && r < sp.First+sp.Rows })
 }
 
-// checkpoint keeps the recurrent state at the border, and makes the end of a
-// chunk a position that later prompts can part at.
+// checkpoint keeps the recurrent state at a border or stop. In models without
+// recurrent state it makes the end of a chunk of at least a page a point, since
+// later prompts may diverge there.
 func (s *Sched) checkpoint(i, rows int) {
 	sl := &s.slots[i]
 	var err error
@@ -113,11 +115,11 @@ func (s *Sched) checkpoint(i, rows int) {
 	s.stop(i)
 }
 
-// deliver hands the logits to the jobs.
+// deliver passes the logits to the jobs.
 func (s *Sched) deliver() {
 	for k, u := range s.rows {
 		t := s.slots[u.slot].task
-		if t == nil || k > 0 && s.rows[k-1].last && s.rows[k-1].slot == u.slot { // a drafted row
+		if t == nil || k > 0 && s.rows[k-1].last && s.rows[k-1].slot == u.slot { // the row of a draft token
 			continue
 		}
 		logits := s.logits[k*s.o.Vocab : (k+1)*s.o.Vocab]
@@ -177,8 +179,8 @@ func (t *task) pick(logits []float32) (p pick) {
 	return p
 }
 
-// chooseApart lets a job choose its next tokens beside the loop. Until then it
-// keeps its slot and has no row in any batch.
+// chooseApart lets a job choose its next tokens outside the loop. Until it has,
+// it keeps its slot and has no row in any batch.
 func (s *Sched) chooseApart(i int, logits []float32) {
 	t := s.slots[i].task
 	t.logits, t.picks = append(t.logits[:0], logits...), t.picks[:0]
@@ -204,8 +206,8 @@ func (s *Sched) chooseApart(i int, logits []float32) {
 	})
 }
 
-// linger waits briefly until few choices outside the loop are left. A job that is a little
-// late still joins the next step, and one that is very late delays no other.
+// linger waits briefly until few choices outside the loop are left. A job that is slightly late can
+// then join the next step, and a very late one delays no other job.
 func (s *Sched) linger(some int, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -242,7 +244,7 @@ func (s *Sched) chosen(i int, tok llm.Token, more bool, err error) {
 // full ends the job of a sequence that has reached the context, or makes room
 // for its next token.
 func (s *Sched) full(i int, next llm.Token) {
-	if !s.o.Shift || len(s.slots[i].task.Tiles) > 0 { // rows of pictures have places of their own
+	if !s.o.Shift || len(s.slots[i].task.Tiles) > 0 { // rows of pictures have their own coordinates
 		s.finish(i, Length, nil)
 		return
 	}

@@ -6,16 +6,16 @@ import (
 	"godwit/engine/kv"
 )
 
-// Stops are the positions where messages of a prompt end, since later prompts may continue
-// there. Models that cannot be cut at every position end a chunk at each stop, and store
-// what a row there reads.
+// Stops are the positions where messages of a prompt end, since later prompts may continue there.
+// In models that cannot be cut at every position, a chunk ends at each stop, and what a row there
+// reads is stored.
 
-// newestStops is how many of the last message ends are kept.
+// newestStops is the number of newest stops that are always kept.
 const newestStops = 8
 
-// thinned picks some of ascending positions: the first one, which ends the common beginning
-// of all turns, the newest ones, and between them one for each doubling of the distance
-// from the end.
+// thinned selects some of the ascending positions in list: the first one, where the part that all
+// turns share ends, the newest ones, and between them one for each doubling of the distance from
+// the end.
 func thinned(list []int, end int) []int {
 	newest := max(0, len(list)-newestStops)
 	out := slices.Clone(list[newest:])
@@ -33,7 +33,7 @@ func thinned(list []int, end int) []int {
 	return slices.Compact(out)
 }
 
-// stopsOf are the positions of a job's prompt at which a chunk ends and is kept.
+// stopsOf returns the stops of a job's prompt.
 func (s *Sched) stopsOf(t *task) []int {
 	if s.o.Prefixes == nil || t.Private || t.OneByOne || !s.cache.HasPoints() && len(s.cache.Windowed()) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (s *Sched) stopsOf(t *task) []int {
 	return thinned(slices.Compact(list), t.stats.Prompt)
 }
 
-// stop stores what a slot has read at each of its stops.
+// stop stores what a slot has read if it is at one of its stops.
 func (s *Sched) stop(i int) {
 	sl := &s.slots[i]
 	pos := len(sl.tokens)
@@ -62,7 +62,7 @@ func (s *Sched) stop(i int) {
 	s.keepAt(i, pos)
 }
 
-// keepAt keeps what a text that continues at a position of a slot needs there.
+// keepAt stores what a text needs to continue at a position of a slot.
 func (s *Sched) keepAt(i, pos int) {
 	sl := &s.slots[i]
 	if !s.keeps(i) {

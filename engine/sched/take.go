@@ -13,21 +13,21 @@ type taken struct {
 	pos   int
 	pages map[[2]int][]byte // keyed by page and group
 	point []byte
-	disk  int // pages that came from disk, at least in part
+	disk  int // number of pages that came from disk, at least in part
 	err   error
 }
 
-// ready reports whether a job can get a slot. Pages of its prompt that only the store has
+// ready reports whether a job can get a slot now. If only the store has pages of its prompt, they
 // are first read outside the loop.
 func (s *Sched) ready(t *task) bool {
 	if s.o.Prefixes == nil || t.Fresh || t.looked {
 		return !t.fetching
 	}
 	if t.Slot < 0 && s.leastUsed(-1) < 0 || t.Slot >= 0 && s.slots[t.Slot].task != nil {
-		return true // no slot is free, so none is chosen
+		return true // no slot is free, so the job gets none anyway
 	}
 	if s.fetching > 0 && s.fetching >= len(s.slots)-s.busy() {
-		return false // the free slots have other texts
+		return false // the free slots are reserved for jobs whose pages are being read
 	}
 	t.looked = true
 	most := len(t.tokens) - 1
@@ -62,8 +62,8 @@ func (s *Sched) ready(t *task) bool {
 	return false
 }
 
-// flushAlike stores the texts of slots that share a beginning with a prompt but cannot be
-// cut where it diverges. The store may have what the slots lack there.
+// flushAlike stores the texts of slots that share a beginning with a prompt but cannot be cut where
+// they diverge. The store may then have what the slots lack there.
 func (s *Sched) flushAlike(t *task, n int) {
 	for i := range s.slots {
 		sl := &s.slots[i]
@@ -73,7 +73,7 @@ func (s *Sched) flushAlike(t *task, n int) {
 	}
 }
 
-// root is the key of the chain of a job's texts.
+// root returns the root key of a job's texts.
 func (s *Sched) root(t *task) prefix.Key {
 	return s.o.Prefixes.Root(s.o.Identity, []byte(t.Salt))
 }
@@ -102,8 +102,8 @@ func fetch(m *prefix.Match, pos int, groups [][2]int, points bool) *taken {
 	return t
 }
 
-// adopt fills an idle slot with the pages read for a job, and drops other idle sequences if
-// necessary. On false the slot is empty.
+// adopt fills an idle slot with the pages read for a job. It drops other idle sequences if
+// necessary. If it returns false, the slot is empty.
 func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	s.empty(dst)
 	sl := &s.slots[dst]

@@ -6,25 +6,26 @@ import (
 	"godwit/engine/llm"
 )
 
-// Tile is a run of rows of a picture within a prompt.
+// Tile is a run of rows of one picture in a prompt.
 type Tile struct {
 	At    int       // position of the first row
-	Count int       // rows
-	Rows  []float32 // embeddings, all of one width
-	// Coords are the coordinates of the rows relative to the tile; nil: consecutive, as in
-	// text.
+	Count int       // number of rows
+	Rows  []float32 // embeddings, all of the same width
+	// Coords are the coordinates of the rows relative to the tile. nil means consecutive
+	// coordinates, as in text.
 	Coords []llm.Coord
 	// Span is the distance by which the tile shifts later coordinates; without Coords it is
 	// Count.
 	Span int
-	// Whole says that rows see the whole tile, so that it is read in one batch.
+	// Whole means that every row sees the whole tile, so the tile is read in
+	// one batch.
 	Whole bool
 }
 
-// end is the position behind a tile.
+// end returns the position after a tile.
 func (t *Tile) end() int { return t.At + t.Count }
 
-// checkTiles rejects tiles that do not fit their prompt or no batch.
+// checkTiles rejects tiles that do not fit their prompt or a batch.
 func (s *Sched) checkTiles(j *Job) error {
 	last := 0
 	for i := range j.Tiles {
@@ -41,7 +42,7 @@ func (s *Sched) checkTiles(j *Job) error {
 	return nil
 }
 
-// tile is the tile that holds a position; nil for none.
+// tile returns the tile at a position, or nil.
 func (t *task) tile(pos int) *Tile {
 	for i := range t.Tiles {
 		if x := &t.Tiles[i]; pos >= x.At && pos < x.end() {
@@ -51,9 +52,9 @@ func (t *task) tile(pos int) *Tile {
 	return nil
 }
 
-// coord is the coordinates of a position.
+// coord returns the coordinates of a position.
 func (t *task) coord(pos int) llm.Coord {
-	moved := 0 // shift by the tiles before
+	moved := 0 // shift by earlier tiles
 	for i := range t.Tiles {
 		x := &t.Tiles[i]
 		if pos < x.At {
@@ -74,9 +75,9 @@ func (t *task) coord(pos int) llm.Coord {
 	return llm.Coord{p, p, p}
 }
 
-// undivided changes a chunk of n rows so that it divides no tile that is read in one batch.
-// A tile without room in this step waits for the next. A stored prefix may end within a
-// tile, since its cells come from the whole tile.
+// undivided changes a chunk of n rows so that it does not divide a tile that must be read in one
+// batch. A tile that does not fit in this step waits for the next. A stored prefix may end within a
+// tile, because its cells were computed from the whole tile.
 func (s *Sched) undivided(i, n int) int {
 	t, have := s.slots[i].task, len(s.slots[i].tokens)
 	for k := range t.Tiles {

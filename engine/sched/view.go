@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// View is the last published state of a scheduler: its slots, and its usage.
+// View is the last published state of a scheduler: its slots and its usage.
 type View struct {
 	Slots []SlotInfo
 	Usage
@@ -15,16 +15,16 @@ type View struct {
 // countEvery is how often the counters of the device are read while jobs run.
 const countEvery = time.Second
 
-// view is a View that readers copy under a lock which the loop never holds
+// view holds a View. Readers copy it under a lock that the loop never holds
 // during a step.
 type view struct {
 	mu      sync.Mutex
 	last    View
-	counted time.Time // the loop's: when the counters were read; zero: read them now
+	counted time.Time // when the loop last read the counters; zero: read them now
 }
 
-// View returns the state before the running step, or now if none is running.
-// It never waits for the device.
+// View returns the state from before the running step, or the current state if
+// no step is running. It never waits for the device.
 func (s *Sched) View() (View, error) {
 	select {
 	case <-s.quit:

@@ -8,17 +8,19 @@ import (
 	"godwit/engine/kv"
 )
 
-// Reuse says how much of a prompt is not read again, and why no more.
+// Reuse describes how much of a prompt is not read again, and why it is not
+// more.
 type Reuse struct {
 	Stats
-	Alike   int       // tokens at its beginning that are known from another text of the same key
+	Alike   int       // leading tokens that are known from another text with the same key
 	Borders []int     // positions at which messages end
 	Roles   []string  // roles of the messages between Borders; shorter or "" where unknown
 	Exact   bool      // the cache has exact pages
-	Evicted time.Time // when the page behind them was given up; zero: it is not known to have been there
+	Evicted time.Time // time when the store dropped the page after these tokens; zero if it is not known to have had that page
 }
 
-// End returns the position at which reuse ends, and why, without any text.
+// End returns the position at which reuse ends, and the reason. The reason
+// contains no prompt text.
 func (r *Reuse) End() (pos int, why string) {
 	alike := min(r.Alike, r.Prompt)
 	switch {
@@ -36,7 +38,7 @@ func (r *Reuse) End() (pos int, why string) {
 	return alike, fmt.Sprintf("differs at %d%s", alike, r.message(alike))
 }
 
-// message says in which message a position is.
+// message describes the message that contains a position.
 func (r *Reuse) message(pos int) string {
 	if len(r.Borders) == 0 {
 		return ""
@@ -52,7 +54,7 @@ func (r *Reuse) message(pos int) string {
 	return ", in " + where
 }
 
-// ago is a time in words.
+// ago formats a time span as "… ago".
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Minute:
