@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Damage costs what is damaged and never yields a wrong byte.
+// Damage loses only the damaged data and never yields a wrong byte.
 func TestDamage(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
@@ -80,10 +80,10 @@ func text8(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// Files under each other's names are harmless.
+// Exchanging the names of two files does no harm.
 func TestSwapped(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := open(t, dir, 16<<20, 0) // chunks of a mebibyte
+	s, _ := open(t, dir, 16<<20, 0) // chunks of 1 MiB
 	root := s.Root()
 	for i := range 4 {
 		keep(s, root, text(uint64(i), 640), 40<<10)
@@ -105,7 +105,8 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// Any bytes as a chunk and a manifest are refused or give what they say.
+// Any bytes as a chunk and a manifest are either rejected or read back as
+// written.
 func FuzzFiles(f *testing.F) {
 	dir := f.TempDir()
 	s, _ := open(f, dir, 1<<30, 0)
@@ -140,12 +141,12 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// TestKilledWriter is the program that the test below kills: it writes texts
-// until then.
+// TestKilledWriter is the program that TestKilled kills. It writes texts until
+// then.
 func TestKilledWriter(t *testing.T) {
 	dir := os.Getenv("GODWIT_KILLED_STORE")
 	if dir == "" {
-		return // only the test below runs it
+		return // only TestKilled runs it
 	}
 	s, l := open(t, dir, 40<<20, 1<<20)
 	seed, err := strconv.ParseUint(os.Getenv("GODWIT_KILLED_SEED"), 10, 64)
@@ -164,8 +165,9 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// A store that is killed at any moment opens again, has all that it had written
-// when it was last idle unless the bound took it, and no wrong byte.
+// A store that is killed at any moment opens again. It has everything that it
+// had written when it was last idle, unless the size limit removed it, and no
+// wrong byte.
 func TestKilled(t *testing.T) {
 	n := 10
 	if os.Getenv("GODWIT_TEST") == "all" {

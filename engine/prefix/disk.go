@@ -27,8 +27,8 @@ const (
 const (
 	mostChunk  = 64 << 20
 	leastChunk = 1 << 20
-	pause      = time.Minute // without writes after one has failed
-	spacing    = 32 << 20    // bytes between two looks at what is free
+	pause      = time.Minute // time without writes after a failed write
+	spacing    = 32 << 20    // bytes written between two checks of the free space
 )
 
 // The names of the files.
@@ -39,8 +39,8 @@ const (
 	chunkEnding  = ".pages"
 )
 
-// disk is the files of a store. The writer's goroutine changes it; others read
-// chunks while they hold files.
+// disk holds the files of a store. Only the writer's goroutine changes it.
+// Other goroutines hold the read lock of files while they read chunks.
 type disk struct {
 	dir    string
 	unlock func()
@@ -51,7 +51,7 @@ type disk struct {
 	active *chunk // chunk that is being filled; nil: none yet
 	last   uint64 // number of the newest chunk
 	most   int64  // bytes of a chunk
-	stale  bool   // records were written after the manifest
+	stale  bool   // records were written after the last manifest
 
 	files sync.RWMutex
 }
@@ -62,7 +62,7 @@ type chunk struct {
 	file   *os.File
 	size   int64
 	live   int64 // bytes of records that are in use; under the store's lock
-	sealed bool  // something behind its end does not parse
+	sealed bool  // the data after its last record does not parse
 }
 
 func newSecret() (secret [32]byte) {
@@ -72,7 +72,7 @@ func newSecret() (secret [32]byte) {
 	return secret
 }
 
-// openDisk opens the folder and reads what it has.
+// openDisk opens the folder and reads its index.
 func (s *Store) openDisk() error {
 	dir := s.o.Dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -104,7 +104,8 @@ func (s *Store) openDisk() error {
 	return nil
 }
 
-// crowded describes the lack of space on the disk; empty if there is enough.
+// crowded describes the lack of free space on the disk. It is empty if there is
+// enough.
 func (s *Store) crowded(dir string) string {
 	if s.o.Space == nil {
 		return ""
@@ -119,7 +120,7 @@ func (s *Store) crowded(dir string) string {
 	return ""
 }
 
-// readSecret reads the secret, or makes one for a folder without.
+// readSecret reads the folder's secret, or creates one.
 func readSecret(dir string) (secret [32]byte, fresh bool, err error) {
 	path := filepath.Join(dir, secretFile)
 	b, err := os.ReadFile(path)
@@ -174,7 +175,7 @@ func (s *Store) load(d *disk) error {
 		d.last = max(d.last, number)
 		end, err := s.scan(c, m.used)
 		if err == nil && end > c.size && !c.sealed {
-			err = c.file.Truncate(c.size) // a write was cut short
+			err = c.file.Truncate(c.size) // the last write was cut short
 		}
 		if err != nil {
 			return err
@@ -200,15 +201,16 @@ func (d *disk) tidy(names map[string]bool) error {
 	return nil
 }
 
-// name is the name of a chunk's file. It reveals nothing without the secret.
+// name returns the name of a chunk's file. It reveals nothing without the
+// secret.
 func (d *disk) name(secret []byte, number uint64) string {
 	k := keyed(secret, chunkName, fmt.Appendf(nil, "%d", number))
 	return hex.EncodeToString(k[:12]) + chunkEnding
 }
 
-// scan enters the records of a chunk and returns where its file ends: behind the
-// last record there may be one that was not finished. A chunk with something else
-// there is sealed.
+// scan adds the records of a chunk to the index and returns the size of its
+// file. The file may end with an unfinished record. If anything else follows
+// the last record, the chunk is sealed.
 func (s *Store) scan(c *chunk, used map[[8]byte]int64) (end int64, err error) {
 	info, err := c.file.Stat()
 	if err != nil {
@@ -230,7 +232,7 @@ func (s *Store) scan(c *chunk, used map[[8]byte]int64) (end int64, err error) {
 	return end, nil
 }
 
-// found adds a record of a chunk to the index.
+// found adds one record of a chunk to the index.
 func (s *Store) found(c *chunk, h *header, tokens []byte, used map[[8]byte]int64) {
 	n := s.nodes[h.key]
 	if n == nil {
@@ -241,7 +243,7 @@ func (s *Store) found(c *chunk, h *header, tokens []byte, used map[[8]byte]int64
 		n.used = t
 	}
 	s.clock = max(s.clock, n.used)
-	if b := n.blob(h.part); b != nil { // written again: the first one was damaged or its chunk is about to go
+	if b := n.blob(h.part); b != nil { // stored twice: the first copy was damaged, or its chunk was being compacted
 		b.chunk.live -= b.length()
 		n.parts[h.part] = nil
 	}
@@ -306,7 +308,7 @@ func (s *Store) read(n *node, part int) (data []byte, disk bool, err error) {
 	s.mu.Unlock()
 	data, err = s.readDisk(b)
 	if errors.Is(err, ErrGone) || errors.Is(err, os.ErrClosed) {
-		return nil, true, ErrGone // it was given up meanwhile
+		return nil, true, ErrGone // dropped meanwhile
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -320,7 +322,7 @@ func (s *Store) read(n *node, part int) (data []byte, disk bool, err error) {
 
 // readDisk reads a record and verifies its checksum.
 func (s *Store) readDisk(b *blob) ([]byte, error) {
-	s.disk.files.RLock() // a chunk is not closed meanwhile
+	s.disk.files.RLock() // the chunk is not closed meanwhile
 	defer s.disk.files.RUnlock()
 	s.mu.Lock()
 	c, at := b.chunk, b.at
@@ -339,7 +341,7 @@ func (s *Store) readDisk(b *blob) ([]byte, error) {
 // closeFiles closes all chunks.
 func (d *disk) closeFiles() {
 	for _, c := range d.chunks {
-		c.file.Close() //nolint:errcheck // what was written was checked
+		c.file.Close() //nolint:errcheck // every write was checked
 	}
 }
 

@@ -2,18 +2,18 @@ package prefix
 
 import "time"
 
-// mostGone bounds the pages that a store knows to have given up.
+// mostGone is the largest number of dropped pages that a store remembers.
 const mostGone = 1 << 13
 
-// gone is the newest pages that were given up, with the time. Their keys say
-// nothing to those without the text and the secret.
+// gone remembers the pages that were dropped most recently, with the time. The
+// keys reveal nothing without the text and the secret.
 type gone struct {
 	at    map[Key]time.Time
-	order []Key // a ring
+	order []Key // ring buffer
 	next  int
 }
 
-// add notes a page.
+// add records that a page was dropped.
 func (g *gone) add(key Key) {
 	if g.at == nil {
 		g.at = map[Key]time.Time{}

@@ -14,7 +14,7 @@ import (
 	"godwit/engine/fetch"
 )
 
-// ErrBusy says that another process uses a folder.
+// ErrBusy means that another process uses a folder.
 var ErrBusy = errors.New("another process uses the folder")
 
 // Chains describes the stored texts of one model, cache and key.
@@ -24,7 +24,7 @@ type Chains struct {
 	PageBytes  int64
 	Points     int
 	PointBytes int64
-	Used       time.Time // the last time
+	Used       time.Time // time of the last use
 }
 
 // Tokens is the number of tokens in its pages.
@@ -47,7 +47,7 @@ func Inspect(dir string) (list []Chains, size int64, err error) {
 	for _, number := range m.chunks {
 		f, err := os.Open(filepath.Join(dir, d.name(secret, number)))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was rewritten meanwhile
+			continue // the file was rewritten meanwhile
 		}
 		if err != nil {
 			return nil, 0, err
@@ -63,7 +63,7 @@ func Inspect(dir string) (list []Chains, size int64, err error) {
 	return s.chains(), size, nil
 }
 
-// chains sums up the tree by its roots.
+// chains summarises the tree by root.
 func (s *Store) chains() []Chains {
 	by := map[Key]*Chains{}
 	for _, n := range s.nodes {
@@ -104,14 +104,14 @@ func (s *Store) chains() []Chains {
 	return list
 }
 
-// List lists what the store has, in memory and on disk.
+// List summarises what the store has, in memory and on disk.
 func (s *Store) List() []Chains {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chains()
 }
 
-// Usage is the bytes that a store takes.
+// Usage holds the bytes that a store uses, and its limits.
 type Usage struct{ Memory, MostMemory, Disk, MostDisk int64 }
 
 // Usage returns the bytes in memory and on disk.
@@ -151,7 +151,7 @@ func ClearFolder(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Clear forgets everything, in memory and on disk.
+// Clear removes everything, from memory and disk.
 func (s *Store) Clear() error {
 	unlock := s.still()
 	defer unlock()

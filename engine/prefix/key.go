@@ -11,13 +11,13 @@ import (
 // PageTokens is the number of tokens of a page.
 const PageTokens = 64
 
-// MaxParts is the most parts of a page.
+// MaxParts is the largest number of parts of a page.
 const MaxParts = 16
 
-// Key names a page, a point or the beginning of a chain.
+// Key identifies a page, a point or the root of a chain.
 type Key [sha256.Size]byte
 
-// The kinds of keys, which are hashed apart from each other.
+// The kinds of keys. The kind is part of the hash.
 const (
 	rootKey byte = iota + 1
 	pageKey
@@ -27,7 +27,8 @@ const (
 	manifestSum
 )
 
-// keyed is the hash of a kind and some bytes with the store's secret.
+// keyed returns the keyed hash of a kind and some bytes, with the store's
+// secret as the key.
 func keyed(secret []byte, kind byte, parts ...[]byte) (k Key) {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte{kind})
@@ -38,8 +39,8 @@ func keyed(secret []byte, kind byte, parts ...[]byte) (k Key) {
 	return k
 }
 
-// Root is the key before the first page of a text. Its arguments, of any length, cover
-// everything that decides what the bytes of the pages mean.
+// Root returns the key before the first page of a text. The arguments, of any length, must cover
+// everything that determines what the bytes of the pages mean.
 func (s *Store) Root(context ...[]byte) Key {
 	var all []byte
 	for _, c := range context {
@@ -49,17 +50,17 @@ func (s *Store) Root(context ...[]byte) Key {
 	return keyed(s.secret[:], rootKey, all)
 }
 
-// Next is the key of a page of tokens behind another page or the root.
+// Next returns the key of a page of tokens after another page or the root.
 func (s *Store) Next(parent Key, page []llm.Token) Key {
 	return keyed(s.secret[:], pageKey, parent[:], tokenBytes(page))
 }
 
-// PointKey is the key of a point that is tail tokens behind a page.
+// PointKey returns the key of the point that is tail tokens after a page.
 func (s *Store) PointKey(parent Key, tail []llm.Token) Key {
 	return keyed(s.secret[:], pointKey, parent[:], tokenBytes(tail))
 }
 
-// tokenBytes is the ids as bytes.
+// tokenBytes returns the ids as bytes.
 func tokenBytes(tokens []llm.Token) []byte {
 	b := make([]byte, 0, 4*len(tokens))
 	for _, t := range tokens {

@@ -7,16 +7,18 @@ import (
 	"path/filepath"
 )
 
-// manifestMagic begins the list of the chunks.
+// manifestMagic begins the manifest.
 const manifestMagic = "gwpm\x01\r\n\x00"
 
-// manifest lists the chunks of a folder, and when records were used last.
+// manifest lists the chunks of a folder, and the time when each record was last
+// used.
 type manifest struct {
 	chunks []uint64
-	used   map[[8]byte]int64 // keyed by the beginning of the key
+	used   map[[8]byte]int64 // keyed by the first bytes of the record's key
 }
 
-// readManifest reads the list; it is empty where the file is missing or damaged.
+// readManifest reads the manifest. It returns an empty one if the file is
+// missing or damaged.
 func readManifest(dir string, secret []byte) (m manifest) {
 	b, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil || len(b) < len(manifestMagic)+4+32 || string(b[:len(manifestMagic)]) != manifestMagic {
@@ -42,7 +44,7 @@ func readManifest(dir string, secret []byte) (m manifest) {
 	return m
 }
 
-// writeManifest lists all chunks.
+// writeManifest writes the manifest with all chunks.
 func (s *Store) writeManifest() error {
 	d := s.disk
 	b := []byte(manifestMagic)

@@ -9,18 +9,18 @@ import (
 	"godwit/engine/llm"
 )
 
-// ErrGone says that bytes are no longer there, or damaged.
+// ErrGone means that a record was dropped or is damaged.
 var ErrGone = errors.New("prefix: the record is gone")
 
-// Match is the part of a text that a store has.
+// Match is the part of a text that a store holds.
 type Match struct {
 	s       *Store
 	pages   []*node
-	points  []*node // in the order of their positions
+	points  []*node // ascending by position
 	evicted time.Time
 }
 
-// Match finds the longest chain of pages, and the points, of a text.
+// Match finds the longest stored chain of pages for a text, and its points.
 func (s *Store) Match(root Key, tokens []llm.Token) *Match {
 	m := &Match{s: s}
 	s.mu.Lock()
@@ -54,17 +54,17 @@ func (s *Store) Match(root Key, tokens []llm.Token) *Match {
 	return m
 }
 
-// pos is the position of a point.
+// pos returns the position of a point.
 func (n *node) pos() int { return n.before*PageTokens + len(n.tokens) }
 
-// Evicted is when the page behind the last one was given up; zero where it is not
-// known to have been there.
+// Evicted returns the time when the page after the last one was dropped. It is
+// zero if the store does not remember that page.
 func (m *Match) Evicted() time.Time { return m.evicted }
 
-// Pages is the number of whole pages.
+// Pages returns the number of whole pages.
 func (m *Match) Pages() int { return len(m.pages) }
 
-// Points are the positions of the points, ascending.
+// Points returns the positions of the points, ascending.
 func (m *Match) Points() []int {
 	at := make([]int, len(m.points))
 	for i, p := range m.points {
@@ -81,12 +81,13 @@ func (m *Match) Has(page, part int) bool {
 }
 
 // Read returns the bytes of a part of a page, which must not be changed, and
-// whether they came from disk. Bytes that are gone or damaged are ErrGone.
+// whether they came from disk. It returns ErrGone if they were dropped or are
+// damaged.
 func (m *Match) Read(page, part int) (data []byte, disk bool, err error) {
 	return m.s.read(m.pages[page], part)
 }
 
-// ReadPoint returns the bytes of the point at a position, as Read does.
+// ReadPoint is Read for the point at a position.
 func (m *Match) ReadPoint(pos int) (data []byte, disk bool, err error) {
 	for _, p := range m.points {
 		if p.pos() == pos {
@@ -96,7 +97,7 @@ func (m *Match) ReadPoint(pos int) (data []byte, disk bool, err error) {
 	return nil, false, ErrGone
 }
 
-// Use records that a text was continued after pos positions.
+// Use records that a text was continued at position pos.
 func (m *Match) Use(pos int) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()

@@ -21,14 +21,14 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errRecord is what a header that does not parse is.
+// errRecord is returned for a header that does not parse.
 var errRecord = errors.New("prefix: this is not a record")
 
 // header describes a record.
 type header struct {
 	key, parent Key
 	before      int
-	count       int // count of tokens
+	count       int // number of tokens
 	tokens      []llm.Token
 	point       bool
 	part        int
@@ -36,13 +36,13 @@ type header struct {
 	made        int64
 }
 
-// length is the size of the whole record in its file.
+// length returns the size of the whole record in its file.
 func (h *header) length() int64 { return headerSize + 4*int64(h.count) + int64(h.size) }
 
-// length is the size of a part's record in its file.
+// length returns the size of a part's record in its file.
 func (b *blob) length() int64 { return headerSize + 4*int64(len(b.of.tokens)) + int64(b.size) }
 
-// header describes the record of a part.
+// header returns the header of a part's record.
 func (b *blob) header() *header {
 	n := b.of
 	return &header{
@@ -67,7 +67,7 @@ func (h *header) appendHead(b []byte) []byte {
 	return append(b, h.parent[:]...)
 }
 
-// record is the whole record with its checksums.
+// record returns the whole record with its checksums.
 func (h *header) record(secret, data []byte) []byte {
 	b := h.appendHead(make([]byte, 0, h.length()))
 	tokens := tokenBytes(h.tokens)
@@ -77,7 +77,7 @@ func (h *header) record(secret, data []byte) []byte {
 	return append(append(b, tokens...), data...)
 }
 
-// check returns the data of a record that has to be this one.
+// check verifies that raw is the record with this header and returns its data.
 func (h *header) check(secret, raw []byte) ([]byte, error) {
 	g, err := parseHeader(raw)
 	if err != nil {
@@ -95,7 +95,8 @@ func (h *header) check(secret, raw []byte) ([]byte, error) {
 	return data, nil
 }
 
-// parseHeader reads a header with the tokens behind it and checks their checksum.
+// parseHeader reads a header and the tokens after it, and verifies their
+// checksum.
 func parseHeader(raw []byte) (*header, error) {
 	if len(raw) < headerSize {
 		return nil, io.EOF
@@ -121,8 +122,8 @@ func parseHeader(raw []byte) (*header, error) {
 	return h, nil
 }
 
-// readHeader reads the header and the tokens of the record at an offset. io.EOF
-// says that the file ends within them.
+// readHeader reads the header and the tokens of the record at an offset. It
+// returns io.EOF if the file ends within them.
 func readHeader(r io.ReaderAt, at int64) (*header, []byte, error) {
 	raw := make([]byte, headerSize+4*PageTokens)
 	n, err := r.ReadAt(raw, at)

@@ -10,28 +10,28 @@ import (
 	"godwit/engine/llm"
 )
 
-// overhead is what a record costs beside its bytes, in memory and on disk.
+// overhead is the size of a record without its data, in memory and on disk.
 const overhead = 512
 
-// maxNodes bounds the pages and points that a store knows of.
+// maxNodes is the largest number of pages and points in a store.
 const maxNodes = 1 << 18
 
 // Options of Open.
 type Options struct {
-	Dir    string // folder of the files; empty: memory alone
-	Disk   int64  // most bytes on disk; 0: nothing is read or written there
+	Dir    string // folder of the files; empty for memory only
+	Disk   int64  // most bytes on disk; 0 disables the files
 	Memory int64  // most bytes in memory
-	// Space returns the bytes that may still be written below a folder, and the
-	// size of its file system. nil: there is always room.
+	// Space returns the bytes that may still be written in a folder, and the
+	// size of its file system. nil means that there is always room.
 	Space func(dir string) (free, size int64, err error)
 	Log   *slog.Logger // nil: none
 }
 
 // Record is one part of a page, or a point, to store.
 type Record struct {
-	Key    Key // key of the page or point: Next or PointKey of the others
-	Parent Key // the page before it, or the root
-	Before int // pages before it
+	Key    Key // key of the page or point, from Next or PointKey
+	Parent Key // key of the page before it, or the root
+	Before int // number of pages before it
 	Tokens []llm.Token
 	Point  bool
 	Part   int // index of the part in a page
@@ -47,17 +47,17 @@ type Store struct {
 	mu    sync.Mutex
 	nodes map[Key]*node
 	mem   tier
-	held  tier // on disk
+	held  tier // records on disk
 	clock int64
-	dirty int64 // bytes that wait to be written
+	dirty int64 // bytes waiting to be written
 	queue []*blob
-	work  sync.Cond // the queue or closing has changed
-	done  sync.Cond // the writer has nothing left to do
-	busy  bool      // the writer writes
+	work  sync.Cond // the queue has changed, or the store is closing
+	done  sync.Cond // the writer has nothing to do
+	busy  bool      // the writer is writing
 	ended bool
-	disk  *disk // nil: none
+	disk  *disk // nil without a folder
 	ends  sync.WaitGroup
-	gone  gone // pages that were given up
+	gone  gone // pages that were dropped
 }
 
 // node is a page, a point or a root of the tree.
@@ -68,7 +68,7 @@ type node struct {
 	point       bool
 	parts       []*blob // indexed by part; nil if missing
 	points      []*node // points of this page
-	kids        int     // pages and points whose parent this is
+	kids        int     // number of pages and points with this node as parent
 	used        int64   // clock of its last use
 	in          [2]residence
 }
@@ -76,19 +76,19 @@ type node struct {
 // residence is the state of a node in one tier.
 type residence struct {
 	bytes int64
-	kids  int // nodes that hang on this one and have bytes in the tier
+	kids  int // number of children that have bytes in the tier
 	place *list.Element
 }
 
-// blob is the bytes of a part.
+// blob is one part of a node, in memory, on disk, or both.
 type blob struct {
 	of    *node
 	part  int
 	size  int
-	data  []byte // in memory; nil: not there
-	in    bool   // in memory, even if empty
-	dirty bool   // in the writer's queue
-	chunk *chunk // on disk; nil: not there
+	data  []byte // its bytes; nil if not in memory
+	in    bool   // the part is in memory, even if it is empty
+	dirty bool   // the part is in the writer's queue
+	chunk *chunk // its chunk on disk; nil if not on disk
 	at    int64
 }
 
@@ -98,7 +98,7 @@ const (
 	onDisk
 )
 
-// tier is the records in memory or on disk, the most recently used first.
+// tier lists the records in memory or on disk, the most recently used first.
 type tier struct {
 	which int
 	bytes int64
@@ -106,8 +106,8 @@ type tier struct {
 	order *list.List
 }
 
-// Open opens a store. A folder that cannot be used is reported in the log, and
-// the store does without.
+// Open opens a store. If the folder cannot be used, it logs that and keeps
+// everything in memory.
 func Open(o Options) *Store {
 	s := bare(o)
 	s.secret = newSecret()
@@ -121,7 +121,7 @@ func Open(o Options) *Store {
 	return s
 }
 
-// bare is an empty store that writes nothing.
+// bare returns an empty store without a writer.
 func bare(o Options) *Store {
 	s := &Store{o: o, log: o.Log, nodes: map[Key]*node{}}
 	if s.log == nil {
@@ -133,8 +133,8 @@ func bare(o Options) *Store {
 	return s
 }
 
-// SetMemory sets the most bytes in memory. What is too much gives way at once,
-// unless it is just being written to disk.
+// SetMemory sets the limit of the bytes in memory. Records over the limit are
+// dropped at once, except those that are being written to disk.
 func (s *Store) SetMemory(most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Store) SetMemory(most int64) {
 // OnDisk reports whether records are kept on disk.
 func (s *Store) OnDisk() bool { return s.disk != nil }
 
-// Close writes what waits to be written and ends the store.
+// Close writes everything that is queued and closes the store.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.ended {
@@ -171,7 +171,7 @@ func (s *Store) Sync() {
 	}
 }
 
-// tick returns the time of a use; no two uses have the same.
+// tick returns the time of a use. Every call returns a different time.
 func (s *Store) tick() int64 {
 	s.clock = max(s.clock+1, time.Now().UnixMilli())
 	return s.clock
@@ -191,7 +191,7 @@ func (s *Store) Reaches(key Key) bool {
 	return s.nodes[key] != nil
 }
 
-// blob is a part of a node; nil if missing.
+// blob returns a part of a node, or nil if it is missing.
 func (n *node) blob(part int) *blob {
 	if n == nil || part >= len(n.parts) {
 		return nil
@@ -199,8 +199,8 @@ func (n *node) blob(part int) *blob {
 	return n.parts[part]
 }
 
-// Put stores a record and takes ownership of its data. It drops a record without a parent,
-// or without room for it.
+// Put stores a record and takes ownership of its data. It drops the record if it has no parent or
+// there is no room.
 func (s *Store) Put(r Record) {
 	if r.Part < 0 || r.Part >= MaxParts || r.Point && r.Part != 0 || len(r.Tokens) > PageTokens || !r.Point && len(r.Tokens) != PageTokens {
 		panic("prefix: a record that is neither a page nor a point")
@@ -213,7 +213,7 @@ func (s *Store) Put(r Record) {
 	size := int64(len(r.Data)) + overhead
 	if s.disk != nil {
 		if s.dirty+size > max(s.mem.most, 64<<20) {
-			return // the disk is slower than what comes
+			return // the disk is slower than the incoming records
 		}
 	} else if !s.room(size) {
 		return
@@ -244,7 +244,8 @@ func (s *Store) Put(r Record) {
 	s.trim(&s.mem, s.mem.most)
 }
 
-// shrink forgets a record that is in both tiers, or in one, altogether.
+// shrink drops a record from disk, or from memory if none can be dropped from
+// disk. Put calls it when there are too many nodes.
 func (s *Store) shrink() bool {
 	t := &s.held
 	n := s.least(t)
@@ -259,7 +260,7 @@ func (s *Store) shrink() bool {
 	return true
 }
 
-// room reports whether so many bytes fit in memory.
+// room reports whether a number of bytes fits in memory.
 func (s *Store) room(size int64) bool {
 	if size > s.mem.most {
 		return false
@@ -290,7 +291,8 @@ func (s *Store) grow(r *Record) *node {
 	return n
 }
 
-// add makes place for a part.
+// add returns a part of a node. It creates the part without data if it is
+// missing.
 func (n *node) add(part, size int) *blob {
 	for len(n.parts) <= part {
 		n.parts = append(n.parts, nil)
@@ -301,7 +303,7 @@ func (n *node) add(part, size int) *blob {
 	return n.parts[part]
 }
 
-// enter counts bytes of a node into a tier.
+// enter adds bytes of a node to a tier.
 func (s *Store) enter(t *tier, n *node, size int64) {
 	in := &n.in[t.which]
 	if in.bytes == 0 {
@@ -314,7 +316,7 @@ func (s *Store) enter(t *tier, n *node, size int64) {
 	t.bytes += size
 }
 
-// leave subtracts them.
+// leave subtracts bytes of a node from a tier.
 func (s *Store) leave(t *tier, n *node, size int64) {
 	in := &n.in[t.which]
 	in.bytes -= size
@@ -337,8 +339,8 @@ func (s *Store) first(n *node) {
 	}
 }
 
-// touch makes a node and its ancestors the most recently used ones. Nodes nearer to the root
-// count as used later, so that chains are dropped from their ends.
+// touch marks a node and its ancestors as the most recently used. Nodes nearer to the root get a
+// later time, so that chains are dropped from their ends.
 func (s *Store) touch(n *node) {
 	for n != nil {
 		n.used = s.tick()
@@ -347,10 +349,10 @@ func (s *Store) touch(n *node) {
 	}
 }
 
-// sample is how many of the least recently used records are compared.
+// sample is the number of least recently used records that least compares.
 const sample = 24
 
-// trim drops records of a tier until it has at most most bytes.
+// trim drops records of a tier until it holds at most most bytes.
 func (s *Store) trim(t *tier, most int64) {
 	for t.bytes > most {
 		n := s.least(t)
@@ -381,18 +383,19 @@ func (s *Store) least(t *tier) *node {
 	return worst
 }
 
-// writing reports whether a part waits to be written.
+// writing reports whether a part of the node waits to be written.
 func (n *node) writing() bool {
 	return slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil && b.dirty })
 }
 
-// cost is what computing a record again costs, in rows at the beginning of a text.
+// cost returns the cost of computing a record again. The unit is one row at the
+// beginning of a text.
 func (n *node) cost() float64 {
 	return PageTokens * (1 + float64(n.before*PageTokens)/4096)
 }
 
-// drop removes a node from a tier, and from the tree if the other tier has nothing of it
-// either.
+// drop removes a node from a tier. If the other tier has nothing of it, the node is also removed
+// from the tree.
 func (s *Store) drop(t *tier, n *node) {
 	for _, b := range n.parts {
 		if b == nil {
@@ -428,7 +431,7 @@ func (s *Store) Forget(pages []Key) {
 	}
 }
 
-// prune drops the parts that no tier has, and the node if it has no parts and no children.
+// prune removes the parts that are in no tier, and the node if it has no parts and no children.
 func (s *Store) prune(n *node) {
 	for i, b := range n.parts {
 		if b != nil && !b.in && b.chunk == nil {
@@ -439,7 +442,7 @@ func (s *Store) prune(n *node) {
 		s.gone.add(n.key)
 	}
 	for s.nodes[n.key] == n && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
-		delete(s.nodes, n.key) // once: its parent counts it
+		delete(s.nodes, n.key) // only once, because the parent's count changes with it
 		p := s.nodes[n.parent]
 		if p == nil {
 			return
@@ -452,7 +455,7 @@ func (s *Store) prune(n *node) {
 	}
 }
 
-// lose forgets a part that turned out to be damaged.
+// lose removes a part that turned out to be damaged.
 func (s *Store) lose(b *blob) {
 	if b.chunk == nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// text is n tokens that follow from a seed.
+// text returns n tokens that depend on a seed.
 func text(seed uint64, n int) []llm.Token {
 	r := rand.New(rand.NewPCG(seed, 7))
 	list := make([]llm.Token, n)
@@ -26,15 +26,15 @@ func text(seed uint64, n int) []llm.Token {
 	return list
 }
 
-// data is what a part of a page holds in these tests: it follows from the tokens
-// up to the page's end.
+// data returns the content of a part of a page in these tests. It depends on
+// the tokens up to the page's end.
 func data(tokens []llm.Token, part, size int) []byte {
 	k := keyed([]byte("test"), byte(part), tokenBytes(tokens))
 	b := bytes.Repeat(k[:], size/len(k)+1)
 	return b[:size]
 }
 
-// keep puts all pages of a text, with two parts each, and a point at its end.
+// keep stores all pages of a text, with two parts each, and a point at its end.
 func keep(s *Store, root Key, tokens []llm.Token, size int) {
 	at := root
 	for i := 0; i+PageTokens <= len(tokens); i += PageTokens {
@@ -50,8 +50,8 @@ func keep(s *Store, root Key, tokens []llm.Token, size int) {
 	s.Put(Record{Key: s.PointKey(at, tail), Parent: at, Before: n, Tokens: tail, Point: true, Data: data(tokens, 5, size/2)})
 }
 
-// check reads all that a store has of a text and fails on a wrong byte. It
-// returns the number of whole pages and points.
+// check reads everything that a store has of a text and fails on a wrong byte.
+// It returns the number of whole pages and points.
 func check(t testing.TB, s *Store, root Key, tokens []llm.Token, size int) (pages, points int) {
 	t.Helper()
 	m := s.Match(root, tokens)
@@ -112,7 +112,7 @@ func open(t testing.TB, dir string, disk, mem int64) (*Store, *log) {
 	t.Helper()
 	l := &log{}
 	s := Open(Options{Dir: dir, Disk: disk, Memory: mem, Log: slog.New(slog.NewTextHandler(l, nil))})
-	t.Cleanup(func() { s.Close() }) //nolint:errcheck // tests that care close it themselves
+	t.Cleanup(func() { s.Close() }) //nolint:errcheck // tests that check its error close it themselves
 	return s, l
 }
 
@@ -123,8 +123,8 @@ func want(t testing.TB, s *Store, root Key, tokens []llm.Token, size, pages, poi
 	}
 }
 
-// What was put is found in memory, and on disk after a restart; texts that part
-// share their beginning, and other roots share nothing.
+// Stored records are found in memory, and on disk after a restart. Texts that
+// diverge share their common beginning. Other roots share nothing.
 func TestKeeps(t *testing.T) {
 	dir := t.TempDir()
 	a := text(1, 300)
@@ -162,7 +162,7 @@ func TestKeeps(t *testing.T) {
 		}
 		size += info.Size()
 	}
-	if most := int64(15000 * 160 / 100); size > most { // records as small as these have headers of a third
+	if most := int64(15000 * 160 / 100); size > most { // in such small records a third is header
 		t.Errorf("%d bytes of files, want at most %d", size, most)
 	}
 }
@@ -176,8 +176,8 @@ func files(t testing.TB, dir, ending string) []string {
 	return list
 }
 
-// Memory alone keeps to its size and gives up the ends of the texts that were not
-// used for the longest time.
+// Without a disk the store keeps its size limit and drops the ends of the least
+// recently used texts.
 func TestMemoryOnly(t *testing.T) {
 	s, _ := open(t, "", 0, 100<<10)
 	root := s.Root()
@@ -200,7 +200,7 @@ func TestMemoryOnly(t *testing.T) {
 	}
 }
 
-// The disk keeps to its size too, while texts come and go.
+// The files keep their size limit too, while texts are added and dropped.
 func TestDiskBound(t *testing.T) {
 	dir, most := t.TempDir(), int64(24<<20)
 	s, _ := open(t, dir, most, 0)
@@ -242,7 +242,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// A second process does without the folder, with one line.
+// A second process does not use the folder, and logs one line.
 func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	a, _ := open(t, dir, 1<<30, 1<<20)
@@ -258,8 +258,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written, and a disk with too little room, cost the
-// files and nothing else.
+// If a folder cannot be written, or the disk has too little room, only the
+// files are lost.
 func TestNoDisk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -290,8 +290,7 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// A disk that becomes full while it is written is left alone; what is in memory
-// stays.
+// A store stops writing to a disk that becomes full. Records in memory stay.
 func TestFillsUp(t *testing.T) {
 	dir, l := t.TempDir(), &log{}
 	var mu sync.Mutex
@@ -323,7 +322,7 @@ func TestFillsUp(t *testing.T) {
 	want(t, s, root, text(1, 640), 1<<20, 10, 1)
 }
 
-// Many at once.
+// Many goroutines use the store at once.
 func TestConcurrent(t *testing.T) {
 	s, _ := open(t, t.TempDir(), 20<<20, 2<<20)
 	root := s.Root()
@@ -346,7 +345,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// A folder is listed while a store writes it, and cleared; the store works on.
+// A folder can be listed while a store writes it, and then cleared. The store
+// still works.
 func TestInspectAndClear(t *testing.T) {
 	dir := t.TempDir()
 	if list, _, err := Inspect(dir); err != nil || len(list) > 0 {
@@ -390,8 +390,8 @@ func TestInspectAndClear(t *testing.T) {
 	}
 }
 
-// Points on the way to a new one become rarer towards the beginning; those of
-// other texts stay, and the last one before a text parts.
+// Points before a new one become sparser towards the beginning. Points of other
+// texts stay, and so does the last point before a branch.
 func TestThin(t *testing.T) {
 	s, _ := open(t, t.TempDir(), 1<<30, 1<<30)
 	root := s.Root()

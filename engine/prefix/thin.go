@@ -6,22 +6,21 @@ import (
 	"godwit/engine/llm"
 )
 
-// newestPoints is how many of the last points of a text are kept, whatever their
-// distance.
+// newestPoints is the number of newest points of a text that are always kept.
 const newestPoints = 16
 
-// thin drops points before a new one, so that they become rarer towards the beginning. The
-// first and the newest points stay, and between them one for each doubling of the distance
-// from the end. The last point before a branch to another text stays too.
+// thin drops points before a new one, so that they become sparser towards the beginning. The first
+// and the newest points stay, and between them one for each doubling of the distance from the end.
+// The last point before a branch to another text also stays.
 func (s *Store) thin(n *node) {
-	var list []*node // the nearest first
+	var list []*node // the nearest points first
 	parts := map[*node]bool{}
-	next := n.tokens // tokens after a page of the path
+	next := n.tokens // tokens after a page of the chain
 	for at := s.nodes[n.parent]; at != nil; next, at = at.tokens, s.nodes[at.parent] {
 		here := onTheWay(at.points, next)
 		here = slices.DeleteFunc(here, func(p *node) bool { return p == n })
 		list = append(list, here...)
-		if at.kids-len(at.points) > 1 && len(here) > 0 { // pages of more than one text hang on this one
+		if at.kids-len(at.points) > 1 && len(here) > 0 { // more than one text continues after this page
 			parts[here[0]] = true
 		}
 	}
@@ -41,7 +40,7 @@ func (s *Store) thin(n *node) {
 	}
 }
 
-// onTheWay picks the points of a page that are the beginning of some tokens, the
+// onTheWay returns the points of a page whose tokens are a prefix of next, the
 // longest first.
 func onTheWay(points []*node, next []llm.Token) (list []*node) {
 	for _, p := range points {

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// tree compares what a store counts with what it holds.
+// tree compares a store's counts with its contents.
 func tree(s *Store) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +56,8 @@ func tree(s *Store) error {
 	return nil
 }
 
-// A store counts right what hangs on what and how many bytes it holds, whatever is
-// kept, thinned, forgotten and given up.
+// A store's counts of children and bytes stay right while records are added,
+// thinned, removed and dropped.
 func TestTree(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 3))

@@ -36,7 +36,8 @@ func (s *Store) write() {
 	}
 }
 
-// finish lists what was written since the last time; the lock is held.
+// finish syncs the active chunk and writes the manifest if records were written
+// since the last time. The lock is held.
 func (s *Store) finish() {
 	d := s.disk
 	if d == nil || !d.stale {
@@ -55,7 +56,7 @@ func (s *Store) finish() {
 	}
 }
 
-// writeBlob appends a part to the active chunk; the lock is held.
+// writeBlob appends a part to the active chunk. The lock is held.
 func (s *Store) writeBlob(b *blob) {
 	s.dirty -= int64(b.size) + overhead
 	d := s.disk
@@ -81,7 +82,7 @@ func (s *Store) writeBlob(b *blob) {
 	if err != nil {
 		s.fail(err)
 	}
-	if c != nil && b.in && s.nodes[b.of.key] == b.of { // else it was given up meanwhile
+	if c != nil && b.in && s.nodes[b.of.key] == b.of { // otherwise the part was dropped meanwhile
 		b.chunk, b.at = c, at
 		c.live += b.length()
 		s.enter(&s.held, b.of, int64(b.size)+overhead)
@@ -90,7 +91,7 @@ func (s *Store) writeBlob(b *blob) {
 	s.trim(&s.mem, s.mem.most)
 }
 
-// fail stops writing for a while; the lock is held.
+// fail stops writing for a while. The lock is held.
 func (s *Store) fail(err error) {
 	d := s.disk
 	d.until = time.Now().Add(pause)
@@ -123,8 +124,9 @@ func (s *Store) appendRecord(raw []byte) (*chunk, int64, error) {
 	return c, at, nil
 }
 
-// newChunk begins a file and lists it, or continues the newest one at first. The
-// order of the list is that of the writes.
+// newChunk creates the next chunk and lists it in the manifest. The first call
+// may instead continue the newest file. The manifest lists chunks in the order
+// in which they were written.
 func (s *Store) newChunk() error {
 	d := s.disk
 	if n := len(d.chunks); d.active == nil && n > 0 && !d.chunks[n-1].sealed && d.chunks[n-1].size < d.most/2 {
@@ -150,10 +152,12 @@ func (s *Store) newChunk() error {
 	return nil
 }
 
-// deadShare is the largest ratio of unused bytes to bytes in use.
+// deadShare is the inverse of the largest ratio of unused bytes to bytes in
+// use.
 const deadShare = 25
 
-// compact rewrites the chunk with the most unused bytes, if there are many.
+// compact rewrites the chunk with the smallest share of bytes in use, while
+// there are too many unused bytes.
 func (s *Store) compact() error {
 	d := s.disk
 	for {
@@ -177,7 +181,8 @@ func (s *Store) compact() error {
 	}
 }
 
-// rewrite copies the records in use of a chunk into the active one and deletes the chunk.
+// rewrite copies the records of a chunk that are in use into the active chunk, and deletes the
+// chunk.
 func (s *Store) rewrite(c *chunk) error {
 	d := s.disk
 	var list []*blob
