@@ -1,4 +1,4 @@
-// Package draft proposes tokens that may come next, for a scheduler that verifies
+// Package draft proposes tokens that may come next. A scheduler verifies
 // several of them in one step.
 package draft
 
@@ -6,40 +6,40 @@ import "godwit/engine/llm"
 
 // The limits of [NGram].
 const (
-	minMatch  = 3  // tokens that have to repeat before anything is proposed
-	maxMatch  = 32 // tokens of a repetition that are compared
-	maxChain  = 16 // earlier places that are compared
+	minMatch  = 3  // tokens that must repeat before anything is proposed
+	maxMatch  = 32 // largest number of tokens of a repetition that are compared
+	maxChain  = 16 // largest number of earlier places that are compared
 	firstRate = 0.5
-	poorRate  = 0.25 // below it only long repetitions are followed
-	longMatch = 12   // a long repetition
+	poorRate  = 0.25 // rate below which only long repetitions are used
+	longMatch = 12   // smallest length of a long repetition
 )
 
-// NGram proposes what followed when the newest tokens stood in the text before. It
-// compares the places that share the last minMatch tokens, the newest first, and
-// follows the longest repetition. How much it proposes grows with the length of the
-// repetition, and it proposes less while its proposals are rejected. The zero value
-// is ready.
+// NGram looks for earlier places in the text that end with the same tokens as
+// the text itself, and proposes what followed there. It compares the places
+// that share the last minMatch tokens, the newest first, and uses the longest
+// repetition. A longer repetition gives a longer proposal, and rejected
+// proposals make later ones shorter. The zero value is ready.
 //
 // Source: prompt lookup decoding, apoorvumang/prompt-lookup-decoding.
 type NGram struct {
-	text   []llm.Token // the prediction, then the conversation
-	given  int         // tokens of the prediction
-	newest []int32     // the newest place, by hash of the minMatch tokens that end there, plus 1
-	before []int32     // the place before, by place, plus 1
+	text   []llm.Token // the prediction, followed by the conversation
+	given  int         // number of tokens of the prediction
+	newest []int32     // position of the newest place plus 1, by hash of the minMatch tokens that end there
+	before []int32     // position plus 1 of the earlier place with the same hash, by position
 
 	proposed int
 	rate     float64 // recent share of proposed tokens that were accepted
 	tried    bool
 }
 
-// Predict gives a text that the answer is likely to repeat.
+// Predict sets a text that the answer is likely to repeat.
 func (g *NGram) Predict(tokens []llm.Token) {
 	g.reset(len(tokens))
 	g.given = len(tokens)
 	g.add(tokens)
 }
 
-// reset forgets the text, and makes room for n tokens.
+// reset clears the text and makes room for n tokens.
 func (g *NGram) reset(n int) {
 	size := 1 << 10
 	for size < 2*n {
@@ -49,7 +49,7 @@ func (g *NGram) reset(n int) {
 	g.newest = make([]int32, size)
 }
 
-// hash is the bucket of the minMatch tokens that end at a place.
+// hash returns the bucket of the minMatch tokens that end at a position.
 func (g *NGram) hash(end int) uint32 {
 	h := uint32(0)
 	for _, t := range g.text[end-minMatch+1 : end+1] {
@@ -73,7 +73,7 @@ func (g *NGram) add(tokens []llm.Token) {
 	}
 }
 
-// index enters the minMatch tokens that end at a place.
+// index adds the minMatch tokens that end at a position to the index.
 func (g *NGram) index(at int) {
 	if at < minMatch-1 {
 		return
@@ -82,7 +82,7 @@ func (g *NGram) index(at int) {
 	g.before[at], g.newest[h] = g.newest[h], int32(at+1)
 }
 
-// follow makes tokens the text behind the prediction.
+// follow makes tokens the text after the prediction.
 func (g *NGram) follow(tokens []llm.Token) {
 	have := len(g.text) - g.given
 	if have > len(tokens) || g.newest == nil || have > 0 && g.text[len(g.text)-1] != tokens[have-1] {
@@ -108,14 +108,14 @@ func (g *NGram) Draft(dst, tokens []llm.Token, n int) []llm.Token {
 		if from := at + 1 + i; from < len(g.text) {
 			dst = append(dst, g.text[from])
 		} else {
-			dst = append(dst, dst[first+from-len(g.text)]) // the repetition overlaps what is proposed
+			dst = append(dst, dst[first+from-len(g.text)]) // the proposal repeats its own beginning, because the repetition overlaps the end of the text
 		}
 	}
 	g.proposed = n
 	return dst
 }
 
-// longest finds the end of the longest repetition of the newest tokens, and its length.
+// longest returns the end and the length of the longest repetition of the newest tokens.
 func (g *NGram) longest() (at, match int) {
 	end := len(g.text) - 1
 	if end < minMatch {
@@ -138,7 +138,7 @@ func (g *NGram) longest() (at, match int) {
 	return at, match
 }
 
-// length is how many tokens to propose behind a repetition.
+// length returns how many tokens to propose after a repetition.
 func (g *NGram) length(match int) int {
 	rate := g.rate
 	if !g.tried {
@@ -153,7 +153,7 @@ func (g *NGram) length(match int) int {
 	return 1 + int(rate*float64(match))
 }
 
-// Verified says how many tokens of the last proposal were accepted.
+// Verified reports how many tokens of the last proposal were accepted.
 func (g *NGram) Verified(accepted int) {
 	if g.proposed == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// A copy is proposed once three tokens of it are there, and longer as it proves right.
+// A copy is proposed after its first three tokens, and proposals grow while they are right.
 func TestNGramCopies(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	source := make([]llm.Token, 200)
@@ -34,7 +34,7 @@ func TestNGramCopies(t *testing.T) {
 	}
 }
 
-// A prediction is followed from its beginning, a text that is not repeated gets no proposal.
+// A prediction is followed from its beginning. Text that does not repeat gets no proposal.
 func TestNGramPredicts(t *testing.T) {
 	var g draft.NGram
 	g.Predict([]llm.Token{1, 2, 3, 4, 5, 6, 7, 8})
@@ -49,7 +49,7 @@ func TestNGramPredicts(t *testing.T) {
 	}
 }
 
-// A repetition that overlaps its own end continues in turn.
+// A repetition that overlaps the end of the text is proposed cyclically.
 func TestNGramOverlaps(t *testing.T) {
 	var g draft.NGram
 	got := g.Draft(nil, slices.Repeat([]llm.Token{1, 2}, 20), 6)
@@ -58,7 +58,7 @@ func TestNGramOverlaps(t *testing.T) {
 	}
 }
 
-// While proposals are rejected, short repetitions are not followed any more.
+// While proposals are rejected, short repetitions are ignored.
 func TestNGramGivesUp(t *testing.T) {
 	var g draft.NGram
 	text := []llm.Token{1, 2, 3}
