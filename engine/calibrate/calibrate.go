@@ -1,6 +1,6 @@
-// Package calibrate measures, on the processor, what cache types need to know about a
-// model: the channels of its keys, how much each cache matters, and the tables of
-// InnerQ. It also keeps the results in files and continues a run that was killed.
+// Package calibrate measures on the CPU what cache types need to know about a model: the channels
+// of its keys, the sensitivity of each cache, and the tables of InnerQ. It also stores the results
+// in files and continues a run that was killed.
 package calibrate
 
 import (
@@ -19,19 +19,19 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Model is what a measurement needs of an opened model.
+// Model is an opened model, as far as a measurement needs it.
 type Model struct {
 	Config    *model.Config
 	ID        string // hash of the file and its adapters, in hexadecimal
 	Bytes     int64  // size of the file
 	Layers    func(ctx int) ([]kv.LayerInfo, error)
 	Tokenizer func() (*tokenizer.Tokenizer, error)
-	// Compile makes a program for one sequence of n tokens, in steps of at most rows
-	// tokens, with a cache of those settings.
+	// Compile makes a program for one sequence of n tokens, in steps of at most rows tokens, with a
+	// cache that has the settings s.
 	Compile func(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings) (*Program, error)
 }
 
-// Program is a compiled model with a cache of its own.
+// Program is a compiled model with its own cache.
 type Program struct {
 	backend.Program
 	Cache *kv.Cache
@@ -42,20 +42,18 @@ type Program struct {
 // DefaultRows is the number of tokens of one step.
 const DefaultRows = 512
 
-// What a calibration is measured on: tokens for the channels of the keys, and
-// short runs for the sensitivity of the caches.
-// Source: spec gw-formats.md.
+// The tokens for a calibration: a long text for the channels of the keys, and
+// short runs for the sensitivity of the caches. Source: spec gw-formats.md.
 const (
-	calibrationTokens = 4096 // most tokens for the channels
+	calibrationTokens = 4096 // largest number of tokens for the channels
 	senseTokens       = 512
-	keyParts          = 4   // parts of the text; progress is saved after each
-	calibrationSinks  = 4   // first tokens, whose keys are unlike all others
-	senseRows         = 128 // positions whose predictions are compared
+	keyParts          = 4   // number of parts of the text; progress is saved after each
+	calibrationSinks  = 4   // leading tokens to ignore, because their keys are unlike all others
+	senseRows         = 128 // number of positions whose predictions are compared
 )
 
-// enoughTokens is the number of tokens for the channels of a model, by the size of its
-// file. Large models are slow and get fewer, but enough for long conversations
-// (docs/gw.md).
+// enoughTokens returns the number of tokens for the channels of a model, by the size of its file.
+// Large models are slow and get fewer tokens, but still enough for long conversations (docs/gw.md).
 func enoughTokens(bytes int64) int {
 	if bytes < 1<<30 {
 		return calibrationTokens
@@ -63,8 +61,8 @@ func enoughTokens(bytes int64) int {
 	return calibrationTokens / 2
 }
 
-// builtinText alternates dialogue and code, and adds every other kind of text after the
-// first round. A calibration on one kind of text is worse for all others.
+// builtinText alternates dialogue and code. After the first round it adds every other kind of text.
+// A calibration on only one kind would be worse for all others.
 func builtinText() (string, error) {
 	const turn = 1500 // characters
 	var err error
@@ -94,34 +92,36 @@ func builtinText() (string, error) {
 	return string(out), err
 }
 
-// dialogue is the text for the sensitivity of the caches, of one kind: where the mixed
-// text changes its kind within a short run, that change would decide (docs/gw.md).
+// dialogue returns the text for the sensitivity of the caches. It has only one kind of text. The
+// mixed text may change its kind within a short run, and that change would dominate the result
+// (docs/gw.md).
 func dialogue() (string, error) { return corpus.Text("dialogue") }
 
-// Options say how a model is measured.
+// Options control a measurement.
 type Options struct {
 	Threads  int
 	NoRepack bool
-	Rows     int         // tokens of one step; 0: DefaultRows. Small steps cancel sooner, with the same result
-	Tokens   []llm.Token // nil: built-in texts
-	Sense    bool        // also measure how much each cache matters, with two short runs per layer
-	// Calibration has the channels if they are measured already; nil: measure them.
+	Rows     int         // tokens per step; 0 means DefaultRows. Small steps can be cancelled sooner and give the same result
+	Tokens   []llm.Token // text to measure on; nil for the built-in texts
+	Sense    bool        // also measure the sensitivity of the caches, with two short runs per layer
+	// Calibration contains the channels if they are already measured. If it is
+	// nil, they are measured.
 	Calibration *kv.Calibration
-	// Partial is the folder of unfinished calibrations, which a later run continues; empty:
-	// they are not saved.
+	// Partial is the folder for unfinished calibrations, which a later run continues. If it is
+	// empty, they are not saved.
 	Partial string
-	Log     *slog.Logger // nil: none
-	// Progress is called with the share done, from 0 to 1; an error cancels. Nothing is
-	// computed while it blocks.
+	Log     *slog.Logger // nil for no log
+	// Progress is called with the share of the work that is done, from 0 to 1. An error cancels the
+	// measurement. Nothing is computed while Progress runs.
 	Progress func(share float64) error
 	Work     *Work // counts what is computed; may be nil
 }
 
-// Work counts what this run of a calibration has computed. Results of an earlier run do
-// not count.
+// Work counts what this run of a calibration has computed. It does not include the results of an
+// earlier run.
 type Work struct {
 	Tokens int // tokens whose keys were read
-	Runs   int // runs over a text, to compare predictions
+	Runs   int // runs over a text, for comparing predictions
 }
 
 // run is one calibration of a model.
@@ -129,13 +129,13 @@ type run struct {
 	*Model
 	Options
 	layers []kv.LayerInfo
-	talk   []llm.Token // text on which the caches are measured
+	talk   []llm.Token // text on which the sensitivities are measured
 	input  string      // digest of the tokens
 	failed bool        // a failure to save progress was logged
 }
 
-// Measure measures the key channels of a model on the processor, and, with Sense, how much
-// each cache matters.
+// Measure measures the key channels of a model on the CPU and, with Sense, the sensitivity of each
+// cache.
 func (m *Model) Measure(ctx context.Context, o Options) (*kv.Calibration, error) {
 	c, err := m.newRun(o)
 	if err != nil {
@@ -233,8 +233,8 @@ func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Ca
 	return out, nil
 }
 
-// builtinTokens returns the tokens of a built-in text. For a file without a tokenizer it
-// returns pseudo-random tokens, always the same.
+// builtinTokens returns the tokens of a built-in text. For a file without a tokenizer it returns
+// pseudo-random tokens, which are always the same.
 func (m *Model) builtinTokens(read func() (string, error)) ([]llm.Token, error) {
 	t, err := m.Tokenizer()
 	if err == nil {
@@ -254,7 +254,7 @@ func (m *Model) builtinTokens(read func() (string, error)) ([]llm.Token, error) 
 	return ids, nil
 }
 
-// trial is a program with a cache of its own, for measurements.
+// trial is a program with its own cache, for measurements.
 type trial struct {
 	cells int64 // bytes of the cache
 	sched *sched.Sched

@@ -11,11 +11,11 @@ import (
 	"godwit/engine/kv"
 )
 
-// Path is where a calibration of the model is kept in a folder.
+// Path returns the path of the model's calibration in a folder.
 func (m *Model) Path(dir string) string { return filepath.Join(dir, m.ID[:32]+".calibration") }
 
-// Read reads the model's calibration from a folder. Without one the
-// error is fs.ErrNotExist; kv.ErrCalibration says that it cannot be used.
+// Read reads the model's calibration from a folder. It returns fs.ErrNotExist
+// if there is none, and kv.ErrCalibration if it cannot be used.
 func (m *Model) Read(dir string) (*kv.Calibration, error) {
 	layers, err := m.Layers(m.Config.Context)
 	if err != nil {
@@ -29,13 +29,14 @@ func (m *Model) Read(dir string) (*kv.Calibration, error) {
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return c, err
-	case !errors.Is(err, kv.ErrCalibration): // it is there and cannot be read
+	case !errors.Is(err, kv.ErrCalibration): // the file exists and cannot be read
 		err = fmt.Errorf("%w: %w", kv.ErrCalibration, err)
 	}
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-// openOrdinary opens a file and refuses others: a pipe would block.
+// openOrdinary opens a regular file. It rejects other files, because opening a
+// pipe would block.
 func openOrdinary(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func readCalibration(path string) (*kv.Calibration, error) {
 	return kv.ReadCalibration(f)
 }
 
-// Save puts a calibration into a folder, which is made if need be.
+// Save writes a calibration to a folder. It creates the folder if necessary.
 func (m *Model) Save(dir string, c *kv.Calibration) error {
 	tmp, err := writeCalibration(dir, c)
 	if err != nil {
@@ -69,8 +70,8 @@ func (m *Model) Save(dir string, c *kv.Calibration) error {
 	return nil
 }
 
-// CanSave finds out, before minutes of measuring, whether Save will work: it writes a file
-// of the same size and removes it.
+// CanSave checks, before minutes of measuring, that Save will work. It writes a file of the same
+// size and removes it.
 func (m *Model) CanSave(dir string) error {
 	layers, err := m.Layers(m.Config.Context)
 	if err != nil {
@@ -78,7 +79,7 @@ func (m *Model) CanSave(dir string) error {
 	}
 	c := newHeadStats(layers).calibration(m.ID, calibrationTokens)
 	for i := range c.Layers {
-		c.Layers[i].SenseK, c.Layers[i].SenseV = math.Pi, math.Pi // as many digits
+		c.Layers[i].SenseK, c.Layers[i].SenseV = math.Pi, math.Pi // a number with as many digits as a real one
 	}
 	tmp, err := writeCalibration(dir, c)
 	if err != nil {

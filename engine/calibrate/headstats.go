@@ -2,7 +2,7 @@ package calibrate
 
 import "godwit/engine/kv"
 
-// headStats gathers statistics over the rows of all layers.
+// headStats collects statistics over the rows of all layers.
 type headStats struct {
 	layers []kv.LayerInfo
 	from   int                  // first position that counts
@@ -23,8 +23,8 @@ func newHeadStats(layers []kv.LayerInfo) *headStats {
 	return s
 }
 
-// add counts a row of a layer. Queries of a layer that reads another layer's keys count
-// for that other layer.
+// add counts a row of a layer. If the layer reads another layer's keys, its queries count for that
+// other layer.
 func (s *headStats) add(layer, pos int, q, k []float32) {
 	if pos < s.from {
 		return
@@ -57,7 +57,7 @@ func (s *headStats) calibration(model string, tokens int) *kv.Calibration {
 	return c
 }
 
-// row is what put reads: the sums of all heads.
+// row returns the sums of all heads, in the form that put reads.
 func (s *headStats) row() []byte {
 	var out []byte
 	for i, heads := range s.heads {
@@ -70,8 +70,8 @@ func (s *headStats) row() []byte {
 	return out
 }
 
-// put restores the sums of an earlier run over that many tokens. If they are not valid it
-// returns false and counts nothing.
+// put restores the sums of an earlier run over read tokens. If they are not valid, it returns false
+// and clears the counts.
 func (s *headStats) put(row []byte, read int) bool {
 	for i, heads := range s.heads {
 		for _, h := range heads {
@@ -89,5 +89,5 @@ func (s *headStats) put(row []byte, read int) bool {
 	return len(row) == 0
 }
 
-// clear forgets what was counted.
+// clear discards all counts.
 func (s *headStats) clear() { s.heads = newHeadStats(s.layers).heads }

@@ -10,9 +10,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// Equalise reads as much of the built-in text as q needs. It returns the table of each
-// layer and KV head, nil if a layer's channels are equal already, and the number of heads
-// with a table.
+// Equalise reads as much of the built-in text as q needs. It returns the table of each layer and KV
+// head, and the number of heads with a table. A layer whose channels are already equal has nil.
 func (m *Model) Equalise(ctx context.Context, q kv.InnerQ, o backend.Options) (tables [][]kv.Channels, heads int, err error) {
 	tokens, err := m.builtinTokens(builtinText)
 	if err != nil {
@@ -24,7 +23,7 @@ func (m *Model) Equalise(ctx context.Context, q kv.InnerQ, o backend.Options) (t
 	}
 	tokens = tokens[:min(len(tokens), q.Tokens(layers), calibrationTokens, max(m.Config.Context, 1))]
 	for i := range layers {
-		layers[i].Rotary = kv.Rotary{} // keys count as they are
+		layers[i].Rotary = kv.Rotary{} // no RoPE: keys are measured as attention reads them
 	}
 	stats := newHeadStats(layers)
 	stats.from = 0 // every key counts

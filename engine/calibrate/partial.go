@@ -19,50 +19,52 @@ import (
 	"godwit/engine/llm"
 )
 
-// partial is the progress of an unfinished calibration. It is saved beside the
+// partial is the progress of an unfinished calibration. It is saved next to the
 // calibrations, so that a killed run can continue.
 //
-// While keys are read it holds their sums and, as a saved slot, the cells that
-// have been read. Then it holds the finished channels and the sensitivity of one
-// cache after another.
+// While keys are being read, it contains their sums and, as a saved slot, the
+// cells of the tokens read so far. After that it contains the finished channels
+// and the sensitivities measured so far.
 //
-// The file is a magic number, the format version, a header in JSON, a body, the
-// SHA-256 of all that, and the saved slot, which has a checksum of its own.
+// The file consists of a magic number, the format version, a JSON header, a
+// body, the SHA-256 of all of these, and the saved slot, which has its own
+// checksum.
 type partial struct {
 	Model string    `json:"model"`
 	Input string    `json:"input"`           // digest of the tokens
-	Read  int       `json:"read"`            // tokens whose keys are in the sums
-	Body  int       `json:"body"`            // bytes of the sums, or of the calibration
-	Sense []float64 `json:"sense,omitempty"` // sensitivity of the first caches, in the order of measuring
+	Read  int       `json:"read"`            // number of tokens whose keys are in the sums
+	Body  int       `json:"body"`            // size of the sums or of the calibration, in bytes
+	Sense []float64 `json:"sense,omitempty"` // sensitivities of the first caches, in the order of measuring
 	body  []byte
-	whole *kv.Calibration // nil while keys are read
-	file  *os.File        // at the saved slot; nil without one
+	whole *kv.Calibration // nil while keys are being read
+	file  *os.File        // positioned at the saved slot; nil without one
 }
 
 const (
 	partialMagic   = "gwcp\r\n\x1a\n"
 	partialVersion = 1
-	partialHeader  = 1 << 20 // most bytes of a header
-	partialBody    = 1 << 28 // most bytes of a body
-	partialSlot    = 1 << 30 // most bytes of cells that are saved
+	partialHeader  = 1 << 20 // largest size of a header
+	partialBody    = 1 << 28 // largest size of a body
+	partialSlot    = 1 << 30 // largest size of the cells that are saved
 )
 
 func (m *Model) partialPath(dir string) string {
 	return strings.TrimSuffix(m.Path(dir), ".calibration") + ".partial"
 }
 
-// inputDigest names the tokens that a calibration is measured on.
+// inputDigest identifies the tokens of a calibration.
 func inputDigest(lists ...[]llm.Token) string {
 	sum := sha256.New()
 	for _, list := range lists {
-		_ = binary.Write(sum, binary.LittleEndian, int64(len(list))) // a hash takes everything
+		_ = binary.Write(sum, binary.LittleEndian, int64(len(list))) // writing to a hash never fails
 		_ = binary.Write(sum, binary.LittleEndian, list)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// readPartial reads what an earlier run kept for the same tokens. Without one the
-// error is fs.ErrNotExist; kv.ErrCalibration says that it cannot be used.
+// readPartial reads the progress that an earlier run saved for the same tokens.
+// It returns fs.ErrNotExist if there is none, and kv.ErrCalibration if it
+// cannot be used.
 func (m *Model) readPartial(dir, input string) (*partial, error) {
 	path := m.partialPath(dir)
 	f, err := openOrdinary(path)
@@ -111,7 +113,7 @@ func decodePartial(r io.Reader) (*partial, error) {
 			return nil, fmt.Errorf("%w: a sensitivity of %g", kv.ErrCalibration, v)
 		}
 	}
-	body, err := io.ReadAll(io.LimitReader(in, int64(p.Body))) // grows with the file, not with what its header says
+	body, err := io.ReadAll(io.LimitReader(in, int64(p.Body))) // grows with the file, not with the size that its header claims
 	if err != nil || len(body) < p.Body {
 		return nil, errors.Join(fmt.Errorf("%w: it ends early", kv.ErrCalibration), err)
 	}
@@ -127,7 +129,7 @@ func decodePartial(r io.Reader) (*partial, error) {
 	return &p, err
 }
 
-// close closes the file of a partial calibration; nil has none.
+// close closes the file of a partial calibration, if it has one.
 func (p *partial) close() error {
 	if p == nil || p.file == nil {
 		return nil
@@ -135,8 +137,8 @@ func (p *partial) close() error {
 	return p.file.Close()
 }
 
-// writePartial replaces the file by writing a new one and renaming it. slot writes the
-// saved slot; nil: without one. The file need not survive a power failure.
+// writePartial writes a new file and renames it over the old one. slot writes the saved slot; nil
+// for none. The file need not survive a power failure.
 func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error) error {
 	p.Model, p.Body = m.ID, len(p.body)
 	text, err := json.Marshal(p)
@@ -169,14 +171,14 @@ func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error)
 	return nil
 }
 
-// dropPartial removes what an unfinished calibration kept.
+// dropPartial removes the files of an unfinished calibration.
 func (m *Model) dropPartial(dir string) {
-	_ = os.Remove(m.partialPath(dir))          // it may not be there, and a stale one
-	_ = os.Remove(m.partialPath(dir) + ".new") // is replaced by the next run
+	_ = os.Remove(m.partialPath(dir))          // the file may be missing, and the next run
+	_ = os.Remove(m.partialPath(dir) + ".new") // replaces one that is left over
 }
 
-// resumeKeys restores the cells and statistics of an earlier run, and returns the number of
-// tokens they cover; 0 if they cannot be used.
+// resumeKeys restores the cells and statistics of an earlier run and returns the number of tokens
+// that they cover. It returns 0 if they cannot be used.
 func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, tokens []llm.Token) int {
 	if p == nil || p.file == nil || p.Read >= len(tokens) || !stats.put(p.body, p.Read) {
 		return 0
@@ -194,7 +196,8 @@ func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, to
 	return p.Read
 }
 
-// resume reads the progress of an earlier run of the same calibration; nil: none.
+// resume returns the progress of an earlier run of the same calibration, or
+// nil.
 func (c *run) resume() *partial {
 	if c.Partial == "" {
 		return nil
@@ -218,7 +221,7 @@ func (c *run) resume() *partial {
 	return p
 }
 
-// sameCalibration compares the channels, not the sensitivities.
+// sameCalibration compares the channels but not the sensitivities.
 func sameCalibration(a, b *kv.Calibration) bool {
 	if a.Tokens != b.Tokens || len(a.Layers) != len(b.Layers) {
 		return false

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is read back as a partial calibration is bounded by the file, whatever it says.
+// The size of the file limits the size of a partial calibration, whatever the file claims.
 func FuzzPartial(f *testing.F) {
 	f.Add([]byte(partialMagic))
 	f.Add([]byte(partialMagic + "\x01\x00\x00\x00\xff\xff\xff\xff"))

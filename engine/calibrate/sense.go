@@ -12,8 +12,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// sense measures the model's divergence from f16 with one cache at a time at the fewest
-// bits and all others in f16. It continues from the results of an earlier run.
+// sense measures the sensitivity of the caches: the model's divergence from f16 with one cache at
+// the fewest bits and all others in f16. It continues from the results of an earlier run.
 func (c *run) sense(ctx context.Context, out *kv.Calibration, old *partial, progress func(float64) error) error {
 	caches := measuredCaches(c.layers)
 	var known []float64
@@ -78,7 +78,7 @@ func measuredCaches(layers []kv.LayerInfo) []measuredCache {
 	return list
 }
 
-// senseOf is the divergence from base with one cache at the fewest bits.
+// senseOf returns the divergence from base with one cache at the fewest bits.
 func (c *run) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibration, of measuredCache, base []float32) (v float64, err error) {
 	set := kv.Settings{Calibration: out, Span: kv.Span(c.Config.Context), Each: kv.Probe(c.layers, of.layer, of.side), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
 	err = c.try(ctx, b, len(c.talk), c.Rows, set, func(t *trial) error {
@@ -91,7 +91,7 @@ func (c *run) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibratio
 	return v, err
 }
 
-// withoutSense is a calibration as it is before any cache is measured.
+// withoutSense returns a copy of a calibration without sensitivities.
 func withoutSense(c *kv.Calibration) *kv.Calibration {
 	out := *c
 	out.Layers = slices.Clone(c.Layers)
@@ -101,7 +101,8 @@ func withoutSense(c *kv.Calibration) *kv.Calibration {
 	return &out
 }
 
-// logits returns the predictions to compare: every second position near the end.
+// logits returns the predictions to compare, at every second position near the
+// end.
 func (c *run) logits(t *trial) ([]float32, error) {
 	tokens := c.talk
 	var out []float32
@@ -118,11 +119,11 @@ func (c *run) logits(t *trial) ([]float32, error) {
 	return out, err
 }
 
-// ErrNotFinite is returned with the channels where the model predicts NaN or infinite
-// values, so that the caches cannot be compared.
+// ErrNotFinite is returned, together with the channels, if the model predicts NaN or infinite
+// values. The caches cannot be compared then.
 var ErrNotFinite = errors.New("the model's predictions are not finite")
 
-// meanKL is the mean of KL(a || b) over rows of logits, in nats.
+// meanKL returns the mean of KL(a || b) over rows of logits, in nats.
 func meanKL(a, b []float32, vocab int) (float64, error) {
 	var total float64
 	rows := len(a) / vocab
@@ -143,7 +144,7 @@ func meanKL(a, b []float32, vocab int) (float64, error) {
 	return max(total, 0), nil
 }
 
-// logSum is log Σ e^x.
+// logSum returns log Σ e^x.
 func logSum(x []float32) float64 {
 	top := float64(slices.Max(x))
 	var sum float64
