@@ -14,13 +14,13 @@ import (
 // sensitive ones.
 type mix struct {
 	name   string
-	number int        // general.file_type; -1: the mix has no standard number
+	number int        // general.file_type; -1 if the mix has no standard number
 	most   dtype.Type // type of most matrices
 	output dtype.Type // type of the output matrix, and of a tied embedding
 	medium bool       // more bits for some value and feed-forward output matrices
 }
 
-// mixes are the types of Quantize. They match llama.cpp's, so that a file has the size that
+// mixes are the types that Quantize offers. They match llama.cpp's, so a file has the size that
 // people expect from the name.
 var mixes = []mix{
 	{"Q8_0", 7, dtype.Q8_0, dtype.Q8_0, false},
@@ -31,7 +31,7 @@ var mixes = []mix{
 	{"TQ3_1S", -1, dtype.TQ3_1S, dtype.Q6_K, false},
 }
 
-// Types lists the names that Quantize takes, best quality first.
+// Types lists the names that Quantize accepts, best quality first.
 func Types() []string {
 	var names []string
 	for _, m := range mixes {
@@ -40,14 +40,14 @@ func Types() []string {
 	return names
 }
 
-// kept are parts of the names of matrices that never change, because they are small or not
-// multiplied.
+// kept contains parts of tensor names. Matrices with such names never change, because they are
+// small or are not multiplied.
 var kept = []string{
 	"_norm.weight", "ffn_gate_inp.weight", "per_layer_model_proj", "ssm_conv1d", "shortconv.conv",
 	"position_embd", "token_types",
 }
 
-// quantises reports whether a tensor changes its type.
+// quantises reports whether Quantize may change a tensor's type.
 func quantises(t *gguf.Tensor) bool {
 	if len(t.Shape) < 2 || t.Rows() < 2 || !strings.HasSuffix(t.Name, ".weight") {
 		return false
@@ -55,14 +55,15 @@ func quantises(t *gguf.Tensor) bool {
 	return !slices.ContainsFunc(kept, func(part string) bool { return strings.Contains(t.Name, part) })
 }
 
-// chooser picks types for the tensors of one model, in the order of layers.
+// chooser picks the types of the tensors of one model. It must get them in the
+// order of byLayer.
 type chooser struct {
 	mix
 	tied    bool // the embedding is the output matrix
 	experts int
 	layers  int
 	values  int // number of value matrices
-	value   int // value matrices so far
+	value   int // number of value matrices so far
 }
 
 func newChooser(m mix, f *gguf.File) *chooser {
@@ -82,7 +83,7 @@ func newChooser(m mix, f *gguf.File) *chooser {
 	return c
 }
 
-// tensorKind returns a tensor's name without layer and suffix.
+// tensorKind returns a tensor's name without its layer and suffix.
 func tensorKind(name string) string {
 	name = strings.TrimSuffix(name, ".weight")
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {
@@ -91,7 +92,7 @@ func tensorKind(name string) string {
 	return name
 }
 
-// layerOf is the layer in a tensor's name, -1 for none.
+// layerOf returns the layer in a tensor's name, or -1.
 func layerOf(name string) int {
 	rest, ok := strings.CutPrefix(name, "blk.")
 	number, _, _ := strings.Cut(rest, ".")
@@ -102,14 +103,15 @@ func layerOf(name string) int {
 	return n
 }
 
-// byLayer orders tensors: those without a layer first, then layer by layer.
+// byLayer orders tensors by layer. Tensors without a layer come first.
 func byLayer(a, b *gguf.Tensor) int { return cmp.Compare(layerOf(a.Name), layerOf(b.Name)) }
 
-// more says which of n layers get more bits: the first and last eighth, and
-// every third between.
+// more reports whether layer i of n gets more bits. These are the first and
+// last eighth, and every third layer in between.
 func more(i, n int) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
 
-// pick is the type of a tensor that changes it, given in the order of byLayer.
+// pick returns the new type of a tensor. Tensors must come in the order of
+// byLayer.
 func (c *chooser) pick(t *gguf.Tensor) dtype.Type {
 	ty := c.most
 	kind := tensorKind(t.Name)
@@ -147,7 +149,7 @@ func (c *chooser) pick(t *gguf.Tensor) dtype.Type {
 	return fallback(ty, t.Shape[0])
 }
 
-// fallback is a type whose blocks divide rows of n values.
+// fallback returns a type whose blocks divide rows of n values.
 func fallback(t dtype.Type, n int) dtype.Type {
 	if n%t.Elems() == 0 {
 		return t

@@ -23,17 +23,17 @@ import (
 // ErrQuantize is wrapped by errors about models that cannot be quantised.
 var ErrQuantize = errors.New("quantize")
 
-// Result is what Quantize did.
+// Result describes what Quantize did.
 type Result struct {
 	Types         map[dtype.Type]int // tensors of each type in the new file
 	Changed       int                // tensors whose type changed
 	Before, After int64              // bytes of tensor data
 }
 
-// Quantize writes a copy of a model whose matrices have another type: one of
-// Types. Matrices of F32, F16 and BF16 change, others stay. The new
-// file appears under its name when it is complete. progress, which may be nil,
-// is called with the share done; its error ends the work.
+// Quantize writes a copy of a model whose matrices have the type to, one of
+// Types. Matrices of F32, F16 and BF16 change, and others stay. The new file
+// appears under its name when it is complete. progress is called with the share
+// of the work that is done, and its error cancels the work. It may be nil.
 func Quantize(ctx context.Context, in, out, to string, progress func(share float64) error) (Result, error) {
 	i := slices.IndexFunc(mixes, func(m mix) bool { return strings.EqualFold(m.name, to) })
 	if i < 0 {
@@ -61,11 +61,11 @@ type quantizer struct {
 	progress func(float64) error
 	tensors  []gguf.Tensor // tensors of the new file, without data
 	done     Result
-	elems    int64 // elements of all matrices that change
-	made     int64 // elements done
+	elems    int64 // number of elements of all matrices that change
+	made     int64 // number of these elements that are done
 }
 
-// choose decides the type of every tensor.
+// choose picks the type of every tensor.
 func (q *quantizer) choose(in, out string) error {
 	if a, err := os.Stat(in); err == nil {
 		if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
@@ -100,7 +100,7 @@ func (q *quantizer) choose(in, out string) error {
 	return nil
 }
 
-// packed names the types that are not floating point.
+// packed lists the names of the types that are not floating point.
 func (q *quantizer) packed() string {
 	var names []string
 	for ty := range q.done.Types {
@@ -112,7 +112,8 @@ func (q *quantizer) packed() string {
 	return strings.Join(names, ", ")
 }
 
-// metadata is that of the old file, with its new type and in one part.
+// metadata returns the old file's metadata with the new file type. The new file
+// is not split.
 func (q *quantizer) metadata() []gguf.KV {
 	var kv []gguf.KV
 	for key, v := range q.f.KV.All() {
@@ -128,7 +129,7 @@ func (q *quantizer) metadata() []gguf.KV {
 	return kv
 }
 
-// save writes the file under another name and renames it.
+// save writes a temporary file and renames it.
 func (q *quantizer) save(out string) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(out), "."+filepath.Base(out)+".*")
 	if err != nil {
@@ -170,7 +171,7 @@ func (q *quantizer) save(out string) (err error) {
 	return nil
 }
 
-// slab is the number of values that are worked on at once.
+// slab is the number of values that are processed at once.
 const slab = 1 << 22
 
 // write copies a tensor, or encodes it slab by slab.
@@ -202,8 +203,8 @@ func (q *quantizer) write(w *gguf.Writer, t *gguf.Tensor, to dtype.Type) error {
 	return nil
 }
 
-// copy copies bytes of the old file through a buffer. Writing mapped pages that are gone
-// directly would return only a bad-address error.
+// copy copies bytes of the old file through a buffer. If it wrote mapped pages directly and the
+// file was cut short, the write would only return a bad-address error.
 func (q *quantizer) copy(w *gguf.Writer, data []byte) error {
 	buf := make([]byte, min(len(data), slab))
 	for len(data) > 0 {
@@ -226,7 +227,7 @@ func (q *quantizer) report() error {
 	return q.progress(float64(q.made) / float64(q.elems))
 }
 
-// encodeRows turns rows of one type into another, on all processors.
+// encodeRows converts rows from one type to another, on all processors.
 func encodeRows(dst, src []byte, cols, rows int, from, to dtype.Type) error {
 	workers := min(runtime.GOMAXPROCS(0), rows)
 	errs := make([]error, workers)
