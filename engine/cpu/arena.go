@@ -8,16 +8,16 @@ import (
 )
 
 // arena is one mapping for all matrices that a plan adds, in the order in which
-// they are read. Most matrices are smaller than a huge page, and with small
-// pages a sequential read stalls at every page boundary.
+// they are read. Most matrices are smaller than a huge page. With small pages a
+// sequential read stalls at every page boundary.
 type arena struct {
 	mem  memory
 	used int
-	refs int // matrices in this mapping
+	refs int // number of matrices in this mapping
 }
 
-// arenaAlign puts each matrix on pages of its own, so that it can be locked
-// alone.
+// arenaAlign gives each matrix its own pages, so that it can be locked
+// separately.
 const arenaAlign = 4096
 
 // newArena allocates memory for the packed forms of the weights in list that no
@@ -31,8 +31,8 @@ func (b *Backend) newArena(list []*graph.Weight) (*arena, error) {
 	return &arena{mem: mem}, nil
 }
 
-// arenaBytes returns the memory for the packed forms of the weights in list, except
-// those that a program holds already.
+// arenaBytes returns the memory for the packed forms of the weights in list,
+// except those that a program already holds.
 func arenaBytes(list []*graph.Weight, o *backend.Options, held func(*graph.Weight) bool) int {
 	n := 0
 	seen := make(map[*graph.Weight]bool)

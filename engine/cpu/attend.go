@@ -7,7 +7,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// takeExact prepares query i for exact and pinned keys from the packed
+// takeExact prepares query i for exact and pinned keys, from the packed
 // preparation in from.
 func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 	if w.exact != nil {
@@ -31,7 +31,7 @@ func (w *attnWorker) alone(v *attn.Visit) []attn.Visit {
 
 // runChunk computes the softmax of a job over one chunk of the context. All
 // scores come first, so that weights are relative to the maximum of the chunk.
-// to has one softmax per query, overwritten here, with contiguous sums.
+// to has one softmax per query. It is overwritten, and its sums are contiguous.
 func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 	lo, hi := max(j.lo, t.cuts.start(chunk)), min(j.hi, t.cuts.start(chunk+1))
 	stride := w.queries.N * attn.Cells
@@ -44,7 +44,7 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 	v.find(values, &p, lo)
 	ahead := min(n, t.kForm.Ahead())
 	for i := range keys {
-		// Assign field by field: a copy of the whole struct would wait for the
+		// Assign field by field. A copy of the whole struct would wait for the
 		// stores before it.
 		at := &keys[i]
 		at.At, at.Cells = i*stride, kv.PageCells
@@ -71,7 +71,7 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 			continue
 		}
 		at := &values[n]
-		if n < i { // pages without weights lie between
+		if n < i { // pages without weights are left out
 			at.Page, at.Rest = values[i].Page, values[i].Rest
 		}
 		at.Ahead, at.At, at.Used = 0, i*stride, used[i]
@@ -94,9 +94,9 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 	t.accumulate(w, &p, &v, lo, values)
 }
 
-// score writes the scores of pages from lo on: the packed form where a row
-// reads it, then the exact form over them for rows that read that, then the
-// pinned rows over both.
+// score writes the scores of pages from lo on. It writes the packed form first,
+// for rows that read it. The exact form overwrites the scores of rows that read
+// it, and pinned rows overwrite both.
 func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
 	for i := 0; i < len(visits); {
 		n := k.untilExact(p, len(visits)-i, func(n int) int { return lo + i + n })
@@ -129,8 +129,8 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []att
 	w.kBytes += k.pinned.ReadBytes()
 }
 
-// scorePacked writes the scores of packed pages. It adds the product with the
-// mean where packed keys lack it and exact keys include it.
+// scorePacked writes the scores of packed pages. If packed keys lack their mean
+// and exact keys include it, it adds the product of query and mean.
 func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 	k.packed.Scores(w.scores, w.queries, visits, w.scratch)
 	w.kBytes += len(visits) * k.packed.ReadBytes()
@@ -145,8 +145,8 @@ func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 }
 
 // accumulate adds the weighted values of pages, each row in the form that it
-// reads. The chunk begins at page lo. Weights of pinned rows are used and
-// removed first.
+// reads. The chunk begins at page lo. The weights of pinned rows are used first
+// and then set to 0.
 func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits []attn.Visit) {
 	before := w.vBytes
 	if lo == 0 && v.pinned != nil && len(visits) > 0 && visits[0].At == 0 {
@@ -179,8 +179,8 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 	}
 }
 
-// accumulatePinned adds the values of the pinned rows and removes their weights from
-// the first page.
+// accumulatePinned adds the values of the pinned rows and sets their weights in the first page to
+// 0.
 func (t *attention) accumulatePinned(w *attnWorker, p *pages, v *read, first *attn.Visit) {
 	n := v.pinned.Cells()
 	pinned := first.Used & (^uint64(0) >> (64 - n))
@@ -246,7 +246,7 @@ func (t *attention) prepared(j *job) prepared {
 }
 
 // prepare makes the queries of a job ready, unless the worker already holds
-// them.
+// them ready.
 func (t *attention) prepare(w *attnWorker, j *job) {
 	is := t.prepared(j)
 	if j.split >= 0 && w.ready == is {
@@ -283,9 +283,9 @@ func (t *attention) runWhole(w *attnWorker, j *job) {
 }
 
 // query prepares query i of a job. Packed keys that are stored without their
-// mean lack the query's product with it. The product is the same for every key,
-// so it matters only to a softmax that is not shift-invariant, or where exact
-// keys include the mean and packed keys do not.
+// mean lack the product of query and mean. This product is the same for every
+// key. It matters only if the softmax is not shift-invariant, or if exact keys
+// include the mean and packed keys do not.
 func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 	normalised := q
 	w.offset[i] = 0

@@ -23,24 +23,24 @@ type attention struct {
 	cuts       cuts
 	group      int         // query heads per KV head
 	block      int         // rows whose queries are processed together
-	per        int         // jobs per task in this batch
-	piece      int         // pages per task where this batch divides contexts
+	per        int         // jobs per task, in this batch
+	piece      int         // pages per task, if this batch divides contexts
 	counts     []attnCount // one per worker
 	*attnMemory
 	attnForms
 	temper kv.Temper
-	order  packOrder // place among the layers that are packed by page
+	order  packOrder // index among the layers that are packed by page
 
-	qRope, kRope *rope // RoPE done by attention; nil where q and k already have it
+	qRope, kRope *rope // RoPE that attention applies; nil if q and k already have it
 	quantise     bool  // attention also quantises its output
-	inPlace      bool  // the output is read in quantised form only
+	inPlace      bool  // the output is only read in quantised form
 }
 
 // attnForms are the forms of K and V that a layer reads: packed, exact and
 // pinned. Exact and pinned may be nil.
 type attnForms struct{ kForm, vForm, kExact, vExact, kPinned, vPinned *attn.Form }
 
-// attnWorker is the memory of one worker; layers of one shape share it.
+// attnWorker is the memory of one worker. Layers of the same shape share it.
 type attnWorker struct {
 	queries      *attn.Queries
 	exact        *attn.Queries // queries prepared for exact keys
@@ -52,7 +52,7 @@ type attnWorker struct {
 	normalised   []float32 // a key or query with normalised channels
 	roped        []float32 // a key, then the queries of a row, after RoPE
 	out          []float32 // output of one query head
-	offset       []float32 // per query, what its scores lack because packed keys are normalised
+	offset       []float32 // per query, the product with the mean that its packed scores lack
 	chunk, total []softmax
 	keys, values [longPages]attn.Visit
 	single       [1]attn.Visit
@@ -63,7 +63,7 @@ type attnWorker struct {
 }
 
 // prepared identifies the queries that a worker holds ready. A task can reuse
-// what the task before it prepared.
+// what the previous task prepared.
 type prepared struct {
 	t     *attention
 	epoch uint32
@@ -72,7 +72,7 @@ type prepared struct {
 }
 
 // prefix records how many leading chunks of a split job this worker has already
-// merged, so that they need not move to the worker that merges the rest.
+// merged. They then need not move to the worker that merges the rest.
 type prefix struct {
 	t      *attention
 	epoch  uint32
@@ -80,13 +80,13 @@ type prefix struct {
 	chunks int
 }
 
-// attnMemory is the memory that layers of one shape share.
+// attnMemory is the memory that layers of the same shape share.
 type attnMemory struct {
 	workers []*attnWorker
 	partial []softmax       // [job that is split][chunk][query]
-	arrived []atomic.Uint64 // finished chunks of each split job; the upper half counts merged chunks
-	jobs    int             // jobs that may be split
-	chunks  int             // chunks of the longest context
+	arrived []atomic.Uint64 // number of finished chunks of each split job; the upper half counts merged chunks
+	jobs    int             // number of jobs that may be split
+	chunks  int             // number of chunks of the longest context
 }
 
 // attnShape is the key of an attnMemory.
@@ -98,8 +98,8 @@ type attnShape struct {
 }
 
 // attnCount counts the work of attention in a layer: cells that Sparse V
-// considered and skipped, bytes of K and V read, and, by side, blocks written
-// with a saturated scale.
+// considered and skipped, bytes of K and V read, and blocks that were written
+// with a saturated scale, by side.
 type attnCount struct {
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64
@@ -108,8 +108,9 @@ type attnCount struct {
 	_                   [72]byte // keeps the counters of layers and workers on separate cache lines
 }
 
-// attnCounted is what a worker counts during a task. The totals are added once
-// at the end, because shared counters would move between caches at every page.
+// attnCounted holds what a worker counts during a task. The totals are added
+// once at the end, because shared counters would move between caches at every
+// page.
 type attnCounted struct{ considered, skipped, kBytes, vBytes int }
 
 func (c *attnCount) add(n *attnCounted) {
@@ -127,8 +128,8 @@ func (c *attnCount) add(n *attnCounted) {
 const maxQueries = 48
 
 // attend adds the cache write and the attention of a layer. In a batch of
-// single rows, the task that reads a page also writes it. Otherwise the writes
-// are a stage before attention, because rows read what other rows write.
+// single rows, the task that reads a page also writes it. Otherwise a stage
+// before attention writes all rows, because rows read what other rows write.
 func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	t, err := c.attention(n, a)
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		return nil
 	}
 	c.stage(newStage(func() int { return t.packTasks(true) }, func(worker, task int) { t.pack(worker, task, true) }))
-	attend := 0 // tasks that attend in this batch; the others pack
+	attend := 0 // number of tasks that attend in this batch; the other tasks pack
 	c.stage(newStage(func() int {
 		attend = t.tasks()
 		return attend + t.packTasks(false)
@@ -168,7 +169,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	return nil
 }
 
-// attention prepares the attention of a layer, without any stage.
+// attention prepares the attention of a layer. It adds no stage.
 func (c *compiler) attention(n graph.Node, a graph.Attention) (*attention, error) {
 	p := c.p
 	own := a.Layer

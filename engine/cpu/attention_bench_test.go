@@ -11,9 +11,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// BenchmarkAttention is one layer with a synthetic cache: a token after depth
-// others, or 512 of them, in nanoseconds per cell that is read, or per pair of
-// cell and query head.
+// BenchmarkAttention runs one layer with a synthetic cache, for one token or
+// 512 tokens at a given depth. It reports nanoseconds per cell that is read, or
+// per pair of cell and query head.
 func BenchmarkAttention(b *testing.B) {
 	for _, shape := range []struct{ heads, kvHeads, dim int }{{9, 3, 64}, {4, 1, 256}, {32, 8, 128}} {
 		for _, rows := range []int{1, 512} {

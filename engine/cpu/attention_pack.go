@@ -13,11 +13,12 @@ func (t *attention) packs() []llm.Pack {
 	return t.p.b.Packs[t.cache.group]
 }
 
-// packOrder is the index of a layer among the layers of its group that are packed
-// by page, and their number.
+// packOrder is the index of a layer among the layers of its group that are
+// packed by page, and the number of these layers.
 type packOrder struct{ index, of int }
 
-// packOrderOf returns the place of a layer; zero if it is not packed by page.
+// packOrderOf returns the index of a layer. It is zero if the layer is not
+// packed by page.
 func packOrderOf(l *kv.Layout, layer int) (p packOrder) {
 	packedByPage := func(y *kv.LayerLayout) bool { return y.K.PackedByPage() || y.V.PackedByPage() }
 	y := &l.Layers[layer]
@@ -35,8 +36,9 @@ func packOrderOf(l *kv.Layout, layer int) (p packOrder) {
 	return p
 }
 
-// packTasks returns the number of pages and sides that this layer packs in this
-// batch, before attention or beside it, times KV heads.
+// packTasks returns the number of tasks for packing in this layer and batch.
+// There is one for each page, side and KV head. now selects the pages that are
+// packed before attention, otherwise those that are packed during it.
 func (t *attention) packTasks(now bool) (n int) {
 	list := t.packs()
 	for i := range 2 * len(list) {
@@ -47,7 +49,8 @@ func (t *attention) packTasks(now bool) (n int) {
 	return n * t.KVHeads
 }
 
-// packsIn reports whether this layer packs a side of p at this point.
+// packsIn reports whether this layer packs a side of p before attention (now)
+// or during it.
 func (t *attention) packsIn(p *llm.Pack, s kv.Side, now bool) bool {
 	step := (2*t.order.index + int(s)) * p.Of / (2 * t.order.of)
 	return p.Now == now && step >= p.From && step < p.To && t.cache.side(s).packedByPage
@@ -65,7 +68,7 @@ func (t *attention) pack(worker, task int, now bool) {
 		if skip == 0 {
 			side := kv.Side(i % 2)
 			s := t.cache.side(side)
-			var c *kv.Channels // calibration, for keys whose exact form lacks it
+			var c *kv.Channels // calibration of the packed keys, if the exact keys are not normalised
 			if side == kv.K && t.cache.self != nil {
 				c = t.channels(int32(p.Seq), head)
 			}

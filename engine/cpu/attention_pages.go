@@ -5,7 +5,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// pages are the pages of a job's span and how its rows read them.
+// pages are the pages of a job's span, and how the job's rows read them.
 type pages struct {
 	*job
 	t             *attention
@@ -33,14 +33,14 @@ func (p *pages) exactRows(pg int) int {
 	if p.exact == nil || p.exact[pg] < 0 {
 		return 0
 	}
-	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // first position that reads the page packed
+	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // first position that reads the page in packed form
 	return max(0, min(p.rows, leaves-p.pos))
 }
 
 // cells returns the number of cells of a page.
 func (p *pages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.PageCells) }
 
-// read is K or V of a job, in all its forms.
+// read is K or V of a job, in all forms.
 type read struct {
 	*side
 	packed, exact, pinned *attn.Form
@@ -65,7 +65,7 @@ func (r *read) exactRows(p *pages, pg int) int {
 	return p.exactRows(pg)
 }
 
-// untilExact returns how many of n pages, from the first on, no row reads in
+// untilExact returns the number of leading pages, of n, that no row reads in
 // exact form.
 func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
 	if r.exact == nil || len(p.exact) == 0 {
@@ -79,7 +79,7 @@ func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
 	return n
 }
 
-// at returns the page that the last row of a job reads.
+// at returns the page in the form that the last row of a job reads.
 func (r *read) at(p *pages, pg int) []byte {
 	if r.exactRows(p, pg) == p.rows {
 		return r.side.exact.read(p.exact[pg], p.head)

@@ -17,8 +17,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// attnRig is one attention layer whose q, k and v are rows of a table that
-// tokens look up.
+// attnRig is one attention layer that gets q, k and v from a table, indexed by
+// token.
 type attnRig struct {
 	k, v           string
 	heads, kvHeads int
@@ -30,8 +30,8 @@ type attnRig struct {
 	sinkLogits     []float32
 	channels       []kv.Channels
 	cells          int
-	seqs           int // 0: 4
-	layers         int // each asks with what the one before gave; 0: 1
+	seqs           int // 0 means 4
+	layers         int // each layer's queries come from the output of the layer before; 0 means 1
 	rows           int // rows of a batch
 	sparseV        float32
 	options        backend.Options
@@ -157,7 +157,7 @@ type piece struct {
 	tokens []llm.Token
 }
 
-// batch makes a batch of pieces, all of whose rows are wanted.
+// batch makes a batch of pieces. All of its rows are outputs.
 func (r *rigRun) batch(t testing.TB, pieces ...piece) *llm.Batch {
 	t.Helper()
 	b := &llm.Batch{}
@@ -187,7 +187,7 @@ func (r *rigRun) run(t testing.TB, b *llm.Batch) {
 	}
 }
 
-// rowsOf feeds a sequence in chunks, other pieces beside each, and returns the
+// rowsOf runs a sequence in chunks, together with other pieces, and returns the
 // output rows of the sequence.
 func (r *rigRun) rowsOf(t testing.TB, seq llm.Seq, tokens []llm.Token, chunk func(left int) int, beside func(step int) []piece) (out []float32) {
 	t.Helper()
@@ -228,7 +228,7 @@ func (r *rigRun) fill(t testing.TB, seq llm.Seq, n int, row func(cell int, side 
 	tables := b.Tables
 	for _, s := range []kv.Side{kv.K, kv.V} {
 		l := r.layout.Layers[0].Side(s)
-		known := map[*float32][]byte{} // a row that comes again is encoded once, unless it tells positions
+		known := map[*float32][]byte{} // a row that occurs again is encoded only once, unless its bytes depend on the position
 		for c := range n {
 			x := row(c, s)
 			buf := known[&x[0]]

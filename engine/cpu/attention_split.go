@@ -5,21 +5,22 @@ import (
 	"godwit/engine/llm"
 )
 
-// A chunk is a run of pages with a softmax of its own. The chunks of a row are
+// A chunk is a run of pages with its own softmax. The chunks of a row are
 // merged in order, whichever worker computed them. The first two chunks are
-// short, the next ones twice as long, the rest long: few chunks for a long
-// context, and enough for every worker for a short one.
+// short, the next ones are twice as long, and the rest are long. A long context
+// then has few chunks, and a short one has enough for every worker.
 const (
 	shortPages  = 512 / kv.PageCells
 	middlePages = 2 * shortPages
 	longPages   = 4 * shortPages
 )
 
-// cuts is the number of leading pages that do not belong to long chunks. Each
-// new chunk starts another memory stream and costs a merge.
+// cuts is the number of leading pages that are not in long chunks. Each new
+// chunk starts another memory stream and costs a merge.
 type cuts int
 
-// cutsFor returns the cuts of a layer: fewer heads mean fewer long chunks.
+// cutsFor returns the cuts of a layer. Layers with fewer heads have more short
+// chunks.
 func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
 
 // chunk returns the chunk that holds a page.
@@ -54,25 +55,25 @@ func (c cuts) room(n int) int { return c.chunk(n+shortPages-2) + 1 }
 type job struct {
 	span        int
 	head        int
-	first, rows int // rows in the batch
+	first, rows int // rows of the batch
 	lo, hi      int // pages that at least one row sees
 	split       int // index among the split jobs, -1 if the context is not split
-	chunk, end  int // chunks of this task when split, from 0
-	chunks      int // chunks of the whole job
+	chunk, end  int // chunks of this task if the job is split
+	chunks      int // number of chunks of the whole job
 }
 
 // last reports whether a job covers the last chunk of its context.
 func (j *job) last() bool { return j.split < 0 || j.end == j.chunks }
 
-// splits reports whether the batch has so few spans that their contexts are
-// divided among the workers.
+// splits reports whether the batch has so few spans that contexts are divided
+// among the workers.
 func (t *attention) splits() bool {
 	return t.single() && len(t.p.b.Spans)*t.KVHeads <= t.jobs
 }
 
-// cut chooses how many pages make a task where contexts are divided, and
+// cut chooses the number of pages per task when contexts are divided, and
 // returns the number of tasks. A task processes the chunks that begin in its
-// pages, perhaps none. Neighbouring tasks therefore share the same amount of
+// pages, perhaps none. Neighbouring tasks therefore have the same amount of
 // work, whatever the length of the chunks.
 func (t *attention) cut() (tasks int) {
 	size := longPages
@@ -91,14 +92,15 @@ func (t *attention) cut() (tasks int) {
 	return tasks
 }
 
-// pieces returns the number of pieces of a size in the contexts of a span's
-// heads.
+// pieces returns the number of pieces of size pages in the contexts of all
+// heads of a span.
 func (t *attention) pieces(s llm.Span, size int) int {
 	lo, hi := t.pages(s, s.First, 1)
 	return t.KVHeads * piecesOf(lo, hi, size)
 }
 
-// piecesOf returns the number of pieces of a size that a page range touches.
+// piecesOf returns the number of pieces of size pages that a page range
+// touches.
 func piecesOf(lo, hi, size int) int { return (hi-1)/size - lo/size + 1 }
 
 // single reports whether every span of this batch is one row.
@@ -114,8 +116,8 @@ func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 	return from / kv.PageCells, ceil(to, kv.PageCells)
 }
 
-// tileEnd is the end of the positions of a row's tile where the layer shows a row
-// the whole tile, else 0.
+// tileEnd returns the end of a row's tile if rows of this layer see their whole
+// tile, and 0 otherwise.
 func (t *attention) tileEnd(row int) int {
 	if !t.Tiles || t.p.b.Sees == nil {
 		return 0
@@ -124,7 +126,8 @@ func (t *attention) tileEnd(row int) int {
 }
 
 // tasks returns the number of tasks of a batch. Jobs with few pages are short,
-// so several make a task as long as every worker still gets about four tasks.
+// so a task has several of them, as long as every worker still gets about four
+// tasks.
 func (t *attention) tasks() int {
 	n, pages, per := 0, 0, 1
 	if t.splits() {
@@ -143,7 +146,7 @@ func (t *attention) tasks() int {
 	return ceil(n, per)
 }
 
-// taskPages is the number of pages of a task that is long enough; maxPer is the
+// taskPages is the number of pages that makes a task long enough. maxPer is the
 // largest number of jobs in a task.
 const (
 	taskPages = 8
@@ -153,8 +156,8 @@ const (
 func ceil(n, by int) int { return (n + by - 1) / by }
 
 // find returns a job, or false if no job is left. Jobs of one head are
-// neighbours, so that a worker finds their cells in its second-level cache.
-// Later rows see more cells, so they come first.
+// consecutive, so that a worker finds their cells in its second-level cache.
+// Later rows see more cells and come first.
 func (t *attention) find(task int) (job, bool) {
 	if t.splits() {
 		return t.findSplit(task)
@@ -195,8 +198,8 @@ func (t *attention) findSplit(task int) (job, bool) {
 	return job{}, false
 }
 
-// runSplit processes some chunks; the worker that finishes the last chunk merges
-// all.
+// runSplit processes some chunks. The worker that finishes the last chunk
+// merges all of them.
 func (t *attention) runSplit(w *attnWorker, j *job) {
 	at := func(chunk int) []softmax { return t.partial[(j.split*t.chunks+chunk)*t.group:][:t.group] }
 	epoch := t.p.backend.pool.epoch.Load()

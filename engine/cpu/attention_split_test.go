@@ -13,9 +13,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// A step whose context is divided among workers gives the bits of a row of a
-// prompt, which one worker computes: with any number of workers, and with
-// contexts and windows that begin and end around the borders of chunks.
+// A step whose context is divided among workers gives the same bits as the row
+// of a prompt, which one worker computes. This holds for any number of workers,
+// and for contexts and windows that begin and end near chunk borders.
 func TestSplitContext(t *testing.T) {
 	for _, c := range []attnRig{
 		{k: "q8_0", v: "turbo3", heads: 3, kvHeads: 1, dim: 64, dimV: 64, layers: 2},
@@ -33,7 +33,7 @@ func TestSplitContext(t *testing.T) {
 
 func testSplitContext(t *testing.T, c attnRig) {
 	pages, most := 66, []int{1, 2, 3, 5}
-	if testing.Short() { // an emulated processor
+	if testing.Short() { // the processor is emulated
 		pages, most = 34, most[1:2]
 	}
 	c.cells, c.seqs, c.rows = 70*kv.PageCells, 1, kv.PageCells
@@ -42,7 +42,8 @@ func testSplitContext(t *testing.T, c attnRig) {
 	c.options.Threads = 1
 	want := c.open(t).rowsOf(t, 0, tokens, func(int) int { return c.rows }, nil)
 	for _, c.options.Threads = range most {
-		// The first two rows of a page and the last, alone.
+		// Rows at page borders run alone: the first two and the last of each
+		// page.
 		got := c.open(t).rowsOf(t, 0, tokens, func(left int) int {
 			if at := (len(tokens) - left) % kv.PageCells; at > 1 && at < kv.PageCells-1 {
 				return kv.PageCells - 1 - at
@@ -57,8 +58,8 @@ func testSplitContext(t *testing.T, c attnRig) {
 	}
 }
 
-// Conversations of different lengths that step together give what each gives
-// alone.
+// Conversations of different lengths that step together give the same results
+// as separately.
 func TestSplitTogether(t *testing.T) {
 	c := attnRig{k: "q8_0", v: "turbo3", heads: 3, kvHeads: 1, dim: 64, dimV: 64, cells: 1 << 14, rows: 4}
 	c.random(13)
@@ -87,8 +88,8 @@ func TestSplitTogether(t *testing.T) {
 	}
 }
 
-// The chunks of any pages in a row have memory, and where contexts are divided
-// every chunk is the work of one task.
+// Any range of consecutive pages has memory for its chunks. If contexts are
+// divided, every chunk belongs to exactly one task.
 func TestChunks(t *testing.T) {
 	for _, heads := range []int{1, 2, 3, 8} {
 		c := cutsFor(heads)
@@ -159,8 +160,9 @@ func testChunks(t *testing.T, a *attention) {
 	}
 }
 
-// Pages found run by run are those found one by one: in order, out of order,
-// behind each other across the border of a run, and beside exact ones.
+// Finding pages in runs gives the same pages as finding them one by one: in
+// order, in other orders, across the border of a run, and with exact pages
+// between them.
 func TestFind(t *testing.T) {
 	typ, err := kv.Parse("q8_0")
 	if err != nil {
@@ -189,7 +191,7 @@ func TestFind(t *testing.T) {
 			slices.Reverse(p.packed)
 		case 2:
 			rng.Shuffle(own, func(i, j int) { p.packed[i], p.packed[j] = p.packed[j], p.packed[i] })
-		case 3: // a page twice, and every other one
+		case 3: // every page is used twice
 			for i := range p.packed {
 				p.packed[i] = int32(i / 2)
 			}

@@ -15,9 +15,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// A row's result depends on nothing but its sequence: not on the number of
-// threads, on other sequences in the batch, on where its pages lie, or on how
-// its prompt was cut.
+// A row's result depends only on its sequence. It does not depend on the number
+// of threads, the other sequences in the batch, the location of its pages, or
+// how its prompt was divided.
 func TestSameResults(t *testing.T) {
 	for _, c := range []attnRig{
 		{k: "f16", v: "f16", heads: 6, kvHeads: 2, dim: 64, dimV: 64},
@@ -42,7 +42,7 @@ func testSameResults(t *testing.T, c attnRig) {
 	c.random(1)
 	rng := rand.New(rand.NewPCG(2, 2))
 	tokens, most := someTokens(rng, 700), 3
-	if testing.Short() { // an emulated processor
+	if testing.Short() { // the processor is emulated
 		tokens, most = tokens[:530], 2 // still two chunks of 512
 	}
 	if c.mla {
@@ -85,10 +85,10 @@ func testSameResults(t *testing.T, c attnRig) {
 	}
 }
 
-// With one key that answers the query among 8,192, Sparse V skips more than
-// half of the cells, and the output moves by no more than what they weighed:
-// for one token and for a prompt, and with GODWIT_TEST=all for values of every
-// type.
+// With one key among 8,192 that matches the query, Sparse V skips more than
+// half of the cells. The output changes by at most the weight of the skipped
+// cells. This is tested for one token and for a prompt, and with
+// GODWIT_TEST=all for values of every type.
 func TestSparseV(t *testing.T) {
 	pairs := [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"turbo3", "q8_0"}, {"f32", "q4_0"}, {"turbo4", "bf16"}}
 	if os.Getenv("GODWIT_TEST") == "all" {
@@ -113,7 +113,7 @@ func TestSparseV(t *testing.T) {
 func testSparseV(t *testing.T, c attnRig) {
 	const n, needle, tau = 8192, 5003, 1e-6
 	c.random(3)
-	for i := range c.heads * c.dim { // the query of token 0 is strong
+	for i := range c.heads * c.dim { // the query of token 0 has a large magnitude
 		c.table[i] *= 8
 	}
 	decode := func(tau float32) (out []float32, s backend.Counts) {
@@ -134,7 +134,7 @@ func testSparseV(t *testing.T, c attnRig) {
 		r.run(t, b)
 		return b.Logits, r.prog.Counts()[0]
 	}
-	var considered int64 // row i sees the cells and i+1 of the batch
+	var considered int64 // row i sees the n cells and i+1 cells of the batch
 	for i := range c.rows {
 		considered += int64((n + i + 1) * c.heads)
 	}
@@ -150,8 +150,8 @@ func testSparseV(t *testing.T, c attnRig) {
 	if s.Skipped*2 < s.Considered || s.Considered != considered {
 		t.Errorf("%d of %d cells skipped, want more than half", s.Skipped, s.Considered)
 	}
-	// Weights of a row sum to at least 1; |V| rotated is at most the length of
-	// a row, and 8-bit weights round as they do without.
+	// The weights of a row sum to at least 1. A rotated V row is at most as
+	// long as the row itself. 8-bit weights round as they do without Sparse V.
 	limit := float64(s.Skipped)*tau*2*math.Sqrt(128) + 1e-6
 	for i := range off {
 		if d := math.Abs(float64(on[i] - off[i])); d > limit {
@@ -161,7 +161,7 @@ func testSparseV(t *testing.T, c attnRig) {
 }
 
 // A step reads each page of K and V once for all query heads of a KV head, and
-// nothing else of the cache.
+// reads nothing else from the cache.
 func TestBytesRead(t *testing.T) {
 	for _, c := range []attnRig{
 		{k: "f16", v: "f16", heads: 8, kvHeads: 2, dim: 64, dimV: 64},
@@ -189,7 +189,7 @@ func TestBytesRead(t *testing.T) {
 		}
 		l := &r.layout.Layers[0]
 		rowK, rowV := l.K.RowBytes, l.V.RowBytes
-		if c.k == "turbo3" && c.dim == 64 { // half of the codes, of a row of 50
+		if c.k == "turbo3" && c.dim == 64 { // half of the codes of each row of 50 bytes
 			rowK, rowV = rowK/50*26, rowV/50*26
 		}
 		wantK, wantV := pages*kv.PageCells*int64(rowK), pages*kv.PageCells*int64(rowV)
@@ -207,10 +207,10 @@ func TestBytesRead(t *testing.T) {
 	}
 }
 
-// A run allocates nothing, not for a token behind 32,000 others either.
+// A run allocates nothing, not even for a token at depth 32,000.
 func TestNoAllocation(t *testing.T) {
 	context := 32000
-	if testing.Short() { // an emulated processor
+	if testing.Short() { // the processor is emulated
 		context = 1000
 	}
 	for i, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}, {"gw2", "turbo3"}, {"turbo3", "turbo4"}} {
@@ -228,8 +228,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// What a worker holds does not grow with the context; chunks of it add a row of
-// values for every 2,048 cells, and some for the short ones.
+// A worker's memory does not grow with the context, except for the chunks. They
+// add a row of values for every 2,048 cells, and some for the short chunks.
 func TestWorkerMemory(t *testing.T) {
 	c := attnRig{k: "q8_0", v: "turbo3", heads: 8, kvHeads: 2, dim: 128, dimV: 128, rows: 64, options: backend.Options{Threads: 1}}
 	c.random(7)
@@ -241,7 +241,7 @@ func TestWorkerMemory(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	bytes(1024) // what is made once
+	bytes(1024) // one-time allocations
 	const more = 32768 - 1024
 	chunks := (more/2048 + int(cutsFor(c.kvHeads))/shortPages) * 8 * c.heads / c.kvHeads
 	if n, limit := bytes(32768)-bytes(1024), uint64(chunks*(4*c.dimV+64)+more); n > limit {
@@ -249,8 +249,8 @@ func TestWorkerMemory(t *testing.T) {
 	}
 }
 
-// Activations that are NaN, infinite, zero or far too large give finite results,
-// in their own rows and in those that see them.
+// Activations that are NaN, infinite, zero or far too large give finite
+// results, both in their own rows and in rows that see them.
 func TestBadInput(t *testing.T) {
 	for _, typ := range kv.Types() {
 		for _, float := range []bool{false, true} {
@@ -286,7 +286,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// The counters of two layers share no cache line, of 64 bytes or of Apple's 128.
+// The counters of two layers share no cache line, with lines of 64 bytes or
+// Apple's 128.
 func TestCountersApart(t *testing.T) {
 	if n := unsafe.Sizeof(attnCount{}); n%128 != 0 {
 		t.Errorf("the counters of a layer take %d bytes, want a multiple of 128", n)

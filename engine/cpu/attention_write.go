@@ -6,9 +6,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// writesFirst reports whether the rows of this batch are written in a stage before
-// attention: where rows read what other rows write, or fill a page that is
-// packed.
+// writesFirst reports whether a stage before attention writes the rows of this
+// batch. It is needed if rows read what other rows write, or if they fill a
+// page that is packed.
 func (t *attention) writesFirst() bool {
 	if !t.single() {
 		return true
@@ -100,25 +100,25 @@ func (t *attention) saturated(s kv.Side, n int) {
 	}
 }
 
-// inspect counts x if it holds NaN or infinity: packed forms cannot represent
-// them, so they would never be seen again.
+// inspect counts x if it contains NaN or infinity. Packed forms cannot
+// represent these values, so they could not be detected later.
 func (t *attention) inspect(x []float32, what string, row int) {
 	if !t.p.numbers(x, t.Layer, what, row) {
 		t.counts[0].broken.Add(1)
 	}
 }
 
-// rowWrite is the destination of one row and KV head; exact is -1 where its
-// page has no exact form.
+// rowWrite is the destination of one row and KV head. exact is -1 if the page
+// has no exact form.
 type rowWrite struct {
 	page, exact, seq int32
 	head             int
 	at               kv.At
 }
 
-// write stores x in every tier that has a cell for it, the packed one from
-// packed, and returns the number of blocks with a saturated scale. Types that
-// are packed by page skip the packed tier while an exact one exists.
+// write stores x in every tier that has a cell for it, and packed in the packed
+// tier. It returns the number of blocks with a saturated scale. Types that are
+// packed by page skip the packed tier if there is an exact cell.
 func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (saturated int) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
@@ -134,8 +134,7 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 	return saturated
 }
 
-// prefetchForWrite prefetches for writing the lines that write changes, except those of
-// pinned.
+// prefetchForWrite prefetches for writing the lines that write changes, except for the pinned tier.
 func (s *side) prefetchForWrite(w *rowWrite) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0

@@ -1,10 +1,10 @@
 package cpu
 
-// best moves the n positions with the largest scores to the front of list, in no order. A
-// heap of the best so far has the worst of them on top, and a position replaces it only if
-// its score is larger. Scores are often equal, as they are sums of ReLUs, and which of the
-// equal ones stay is then a matter of the heap: this one moves as that of C++'s standard
-// library, so that the choice is llama.cpp's.
+// best moves the n positions with the largest scores to the front of list, in no particular order.
+// It keeps the best positions so far in a heap with the worst of them at the top. A position
+// replaces the top only if its score is larger. Scores are sums of ReLUs and therefore often equal.
+// Which of the equal ones stay depends on how the heap moves its elements. This heap moves them
+// like the one in C++'s standard library, so the choice is the same as llama.cpp's.
 func best(list []int32, scores []float32, n int) {
 	if n >= len(list) {
 		return
@@ -23,8 +23,8 @@ func best(list []int32, scores []float32, n int) {
 	}
 }
 
-// sink puts at into the heap below the hole i: the hole goes down along the worse children
-// to the end, and from there up again to where at belongs.
+// sink puts at into the heap below the hole i. The hole moves down to the end, always to the worse
+// child. It then moves up again to where at belongs.
 func sink(heap []int32, i int, at int32, better func(a, b int32) bool) {
 	top, n := i, len(heap)
 	for 2*i+2 < n {

@@ -6,10 +6,10 @@ import (
 	"godwit/engine/kv"
 )
 
-// bias is what attention adds to scores for the distance between query and key.
+// bias is added to scores, depending on the distance between query and key.
 type bias struct {
 	slopes []float32   // indexed by head; nil for none
-	values [][]float32 // indexed by head and distance, of keys from -reach to +reach behind; nil for none
+	values [][]float32 // indexed by head, then by distance from -reach (later keys) to +reach; nil for none
 	reach  int
 }
 
@@ -25,7 +25,7 @@ func (c *compiler) bias(a *graph.Attention) *bias {
 		}
 	}
 	if r := a.Bias.Relative; r != nil {
-		b.reach = 256 // all farther keys share a bucket
+		b.reach = 256 // all more distant keys share a bucket
 		w := c.p.weights.floats(r)
 		for h := range a.Heads {
 			var list []float32
@@ -38,7 +38,8 @@ func (c *compiler) bias(a *graph.Attention) *bias {
 	return b
 }
 
-// at returns the bias of a head for a key so many positions behind the query.
+// at returns the bias of a head for a key that is behind positions before the
+// query.
 func (b *bias) at(head, behind int) (sum float32) {
 	if b.slopes != nil {
 		sum = -b.slopes[head] * float32(max(behind, -behind))
@@ -49,8 +50,8 @@ func (b *bias) at(head, behind int) (sum float32) {
 	return sum
 }
 
-// addBias scales the scores s of n pages from page lo on, and adds the bias of a head for
-// a row at pos.
+// addBias scales the scores s of n pages, starting at page lo, and adds the bias of a head for a
+// row at pos.
 func (t *attention) addBias(s []float32, stride, pos, lo, n, head int) {
 	for p := range n {
 		row := s[p*stride:][:attn.Cells]

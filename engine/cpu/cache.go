@@ -13,23 +13,23 @@ import (
 type cache struct {
 	layers  []*layerCache // indexed by layer number; nil for a layer without a cache
 	groups  [][]*layerCache
-	passing [2]memory // exact pages that a chunk leaves behind, by side; shared by all layers
+	passing [2]memory // passing exact pages, by side; shared by all layers
 	mem     memory    // memory of all stores
-	wants   []want    // shares that are not allocated yet
+	wants   []want    // parts that are not allocated yet
 	size    int64
 	forms   map[formKey]*attn.Form
 	memory  map[attnShape]*attnMemory
-	scratch *attn.Scratch // for rows that are copied in and out between runs
+	scratch *attn.Scratch // for copying rows in and out between runs
 }
 
-// want is a share of the cache's memory that is not allocated yet.
+// want is a part of the cache's memory that is not allocated yet.
 type want struct {
 	to *memory
 	n  int
 }
 
-// formKey is what an attn.Form depends on. view is the number of values that V
-// takes from K's rows, 0 where V has cells of its own.
+// formKey identifies an attn.Form. view is the number of values that V takes
+// from K's rows, or 0 if V has its own cells.
 type formKey struct {
 	t    *kv.Type
 	dim  int
@@ -44,11 +44,11 @@ type layerCache struct {
 	temper   kv.Temper
 	window   kv.Window
 	channels []kv.Channels        // calibration of the keys, one per KV head; nil for none
-	self     []kv.SelfCalibration // calibration by each conversation, by sequence and KV head; nil for none
+	self     []kv.SelfCalibration // calibration of each conversation, by sequence and KV head; nil for none
 	k, v     side
 }
 
-// side is K or V.
+// side returns K or V.
 func (l *layerCache) side(s kv.Side) *side {
 	if s == kv.V {
 		return &l.v
@@ -56,31 +56,31 @@ func (l *layerCache) side(s kv.Side) *side {
 	return &l.k
 }
 
-// side is K or V of a layer: its packed pages, its exact pages, and its pinned rows,
-// a page of few cells for each sequence.
+// side is K or V of a layer: its packed pages, its exact pages, and its pinned rows. The pinned
+// rows are one small page per sequence.
 type side struct {
 	store
 	exact, pinned store
 	packedByPage  bool // pages are packed from exact ones
 }
 
-// store holds the pages of one tier. The bytes that attention reads are contiguous per
-// KV head for runPages pages, so that they form one memory stream; the rest of
-// those pages follows. A short context uses the first run only.
+// store holds the pages of one tier. For each KV head, the bytes that attention reads are
+// contiguous over runPages pages, so that they form one memory stream. The other bytes of these
+// pages follow. A short context uses only the first run.
 type store struct {
-	form       *attn.Form // nil where the layer has no such tier
+	form       *attn.Form // nil if the layer has no such tier
 	data       memory
-	beyond     memory // rest of the pages, behind data
+	beyond     memory // pages after those in data, in separate memory
 	pages      int    // pages in data
 	page       int    // bytes of a page of all KV heads
 	heads      int
-	asymmetric []bool // [page][head] in data: the page may have asymmetric cells; nil where the form has none
+	asymmetric []bool // [page][head] in data: the page may have asymmetric cells; nil if the form has none
 }
 
 const runPages = 32
 
-// copy copies n cells of a head from cell src to cell dst, page bytes as they
-// are.
+// copy copies n cells of a head from cell src to cell dst. Whole pages are
+// copied as bytes.
 func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 	cells := int32(s.form.Cells())
 	for n > 0 {
@@ -104,8 +104,8 @@ func (s *store) isAsymmetric(page int32, head int) bool {
 	return s.asymmetric != nil && s.asymmetric[int(page)*s.heads+head]
 }
 
-// mark records whether a cell of a page is asymmetric. Cells of a page are written
-// from the first on, and the first one resets the page.
+// mark records whether a cell of a page is asymmetric. The cells of a page are
+// written in order, and writing the first one resets the page.
 func (s *store) mark(page int32, head, cell int, asymmetric bool) {
 	if s.asymmetric != nil && (asymmetric || cell == 0) {
 		s.asymmetric[int(page)*s.heads+head] = asymmetric
@@ -134,7 +134,7 @@ func (s *store) read(page int32, head int) []byte {
 	return read[:n:n]
 }
 
-// run returns one KV head of a page and of the pages behind it in the same run:
+// run returns one KV head of a page and of the following pages in the same run:
 // the bytes that attention reads, and the rest.
 func (s *store) run(page int32, head int) (read, rest []byte) {
 	data, i, pages := s.data, int(page), s.pages
@@ -239,8 +239,8 @@ func newAttnWorker(s attnShape) *attnWorker {
 	return w
 }
 
-// newSoftmaxes returns n softmaxes with contiguous sums; the sum of each can be
-// resliced to cover the ones behind it.
+// newSoftmaxes returns n softmaxes with contiguous sums. The sum of each can be
+// resliced to include the sums after it.
 func newSoftmaxes(n, padded int) []softmax {
 	list, acc := make([]softmax, n), make([]float32, n*padded)
 	for i := range list {
@@ -276,7 +276,7 @@ func (c *cache) want(to *memory, n int) {
 	c.size += int64(n)
 }
 
-// allocate allocates everything in one mapping. A layer of a short context is
+// allocate allocates everything in one mapping. A layer with a short context is
 // smaller than a huge page, and with small pages every page of the cache costs
 // another TLB entry.
 func (c *cache) allocate() (err error) {
@@ -316,7 +316,7 @@ func (c *cache) close() error {
 	return mem.free()
 }
 
-// form returns the one form of a key.
+// form returns the form for a key. There is only one per key.
 func (c *cache) form(k formKey) *attn.Form {
 	f := c.forms[k]
 	if f == nil {
@@ -361,8 +361,8 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell i
 	return nil
 }
 
-// measured calls f with the calibration that a sequence took of each KV head of
-// a layer, and with the size of its row.
+// measured calls f for each KV head of a layer, with the head's calibration in
+// a sequence and the size of its row.
 func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.SelfCalibration, n, h int) error) error {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {

@@ -13,8 +13,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// Copied cells hold the rows of their sources and no other cell changes:
-// whole pages, parts of pages, and both together.
+// Copied cells contain the rows of their sources, and no other cell changes.
+// This is tested for whole pages, parts of pages, and both together.
 func TestCopyCells(t *testing.T) {
 	const cells = 6 * kv.PageCells
 	for _, typ := range []string{"f16", "q8_0", "turbo3"} {
@@ -59,8 +59,8 @@ func TestCopyCells(t *testing.T) {
 	}
 }
 
-// Every page of every KV head has memory of its own, all of it is used, and what
-// attention reads of the pages of a head is contiguous within a run.
+// Every page of every KV head has its own memory, and all memory is used. The
+// bytes that attention reads of a head are contiguous within a run.
 func TestPages(t *testing.T) {
 	for _, typ := range []*kv.Type{kv.Q8_0, kv.Turbo3, kv.Turbo4} {
 		for _, pages := range []int{0, 1, runPages - 1, runPages, runPages + 1, 3*runPages + 7} {
@@ -103,8 +103,8 @@ func testPages(t *testing.T, form *attn.Form, pages int) {
 	}
 }
 
-// Pages with asymmetric cells are known as such however the cells came, and a page that
-// begins anew is not; attention over both kinds has what float arithmetic gives.
+// Pages with asymmetric cells are marked, however the cells were written. A page that begins again
+// is not. Attention over both kinds gives the result of float arithmetic.
 func TestAsymmetricPages(t *testing.T) {
 	c := attnRig{k: "turbo3", v: "turbo3", heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1024, rows: 200}
 	c.random(3)
@@ -163,8 +163,8 @@ func TestAsymmetricPages(t *testing.T) {
 	}
 }
 
-// movesAsymmetric copies a page whose first head is asymmetric, its first asymmetric cell, and that as a
-// row to the last page of the cache.
+// movesAsymmetric copies three things to the last page of the cache: a page whose first head is
+// asymmetric, its first asymmetric cell, and that cell as a row.
 func movesAsymmetric(t *testing.T, asymmetric *rigRun, page int32) {
 	const last = 1024/kv.PageCells - 1
 	from, to := page*kv.PageCells, int32(last*kv.PageCells)

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// groupMemory returns the tightest memory limit of a process's control groups and the
-// least free memory of any of them, in bytes; 0 without a limit.
-// Cached pages of files count as free, as in MemAvailable. root is where the
-// groups are mounted, membership the text of /proc/self/cgroup. Both versions of
-// control groups are read.
+// groupMemory returns the tightest memory limit of a process's control groups and the least free
+// memory of any of them, in bytes. They are 0 without a limit. Cached pages of files count as free,
+// as in MemAvailable. root is the mount point of the groups, and membership is the text of
+// /proc/self/cgroup. Both versions of control groups are supported.
 func groupMemory(root, membership string) (limit, free int64) {
 	limit, free = math.MaxInt64, math.MaxInt64
 	for line := range strings.Lines(membership) {
@@ -47,11 +46,11 @@ func groupMemory(root, membership string) (limit, free int64) {
 // groupFiles are the files with the memory limits and usage of a control group.
 type groupFiles struct {
 	limit, usage string
-	prefix       string // prefix of the entries of memory.stat that count groups below too
+	prefix       string // prefix of the memory.stat entries that include child groups
 	root         string
 }
 
-// read returns the limit of a group and what it has free.
+// read returns the limit and the free memory of a group.
 func (g *groupFiles) read(dir string) (limit, free int64, ok bool) {
 	number := func(name string) (int64, bool) {
 		b, err := os.ReadFile(filepath.Join(g.root, dir, name))

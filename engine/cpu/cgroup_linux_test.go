@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Limits of control groups of both versions count, those of the groups above too.
+// The limits of both versions of control groups count, including the limits of
+// parent groups.
 func TestGroupMemory(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
@@ -59,7 +60,7 @@ func TestGroupMemory(t *testing.T) {
 	}
 }
 
-// Memory that was reserved and not written is untouched; what was written is not.
+// Memory that is reserved and not written is untouched. Written memory is not.
 func TestUntouched(t *testing.T) {
 	const n = 64 << 20
 	m, err := allocate(n)

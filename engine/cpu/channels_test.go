@@ -8,10 +8,10 @@ import (
 	"godwit/engine/kv"
 )
 
-// Keys that are stored without their mean and normalised give the attention of
-// keys as they are, where a softmax is free of shifts and where it is not. The
-// bound is the rounding of float32: keys of size 10 with means of 10 times that
-// lose a decimal digit.
+// Keys that are stored normalised and without their mean give the same
+// attention as the original keys, whether or not the softmax is
+// shift-invariant. The bound is float32 rounding. Keys of size 10 with means
+// ten times as large lose one decimal digit.
 func TestChannels(t *testing.T) {
 	const dim, kvHeads = 64, 2
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -38,13 +38,13 @@ func TestChannels(t *testing.T) {
 			r.k, r.v, r.heads, r.kvHeads, r.dim, r.dimV = "f32", "f32", 6, kvHeads, dim, dim
 			r.cells, r.rows, r.options.Threads = 1024, 600, 1
 			r.random(7)
-			for i := range r.table { // the keys of a token lie around the means
+			for i := range r.table { // the keys of a token are near the means
 				if k := i%r.width() - r.heads*dim; k >= 0 && k < kvHeads*dim {
 					r.table[i] += channels[k/dim].Mean[k%dim]
 				}
 			}
 			tokens := someTokens(rng, 560)
-			chunk := func(left int) int { return max(left-20, 1) } // the last rows one by one
+			chunk := func(left int) int { return max(left-20, 1) } // the last rows run one by one
 			want := r.open(t).rowsOf(t, 0, tokens, chunk, nil)
 			r.channels = channels
 			got := r.open(t).rowsOf(t, 0, tokens, chunk, nil)

@@ -15,8 +15,8 @@ import (
 // stages become one stage whose tasks are panels.
 type compiler struct {
 	p        *program
-	quantise map[graph.Value]int  // columns of a vector, by value that a quantised matrix reads
-	inside   map[graph.Value]bool // values among them that are quantised where they are computed
+	quantise map[graph.Value]int  // columns of a vector, by value, for values that a quantised matrix reads
+	inside   map[graph.Value]bool // values of quantise that are quantised where they are computed
 	readers  []readers            // number of readers of each value
 	unstored map[graph.Value]bool // values that are never stored as floats
 	stages   []stage
@@ -26,19 +26,19 @@ type compiler struct {
 	actBytes int64
 	rowSet   graph.RowSet
 	linear   []linear              // the matrix stage being built
-	gated    *gated                // what that stage does with its results; nil for nothing
-	ropes    map[graph.Value]*rope // RoPE that attention does
+	gated    *gated                // what that stage does with its results; nil if nothing
+	ropes    map[graph.Value]*rope // RoPE that attention applies
 
 	experts     []expert // the expert stage being built
 	expertRoute graph.Value
 	routes      map[graph.Value]*routed
 
-	glu                          int // values per worker for a Glu
+	glu                          int // memory for a Glu, in values per worker
 	gatherActs, gatherX, gatherY int // columns and results that workers gather
 }
 
-// readers counts the nodes that read a value, and those that read it as floats:
-// a quantised matrix reads its quantised form only.
+// readers counts the nodes that read a value, and those of them that read
+// floats. A quantised matrix reads only the quantised form.
 type readers struct{ all, floats int }
 
 func (c *compiler) countReaders() []readers {
@@ -140,14 +140,15 @@ func (c *compiler) rowOp(set graph.RowSet, op rowOp) {
 	c.row = append(c.row, op)
 }
 
-// stage adds a stage of its own.
+// stage adds a separate stage.
 func (c *compiler) stage(s stage) {
 	c.flush()
 	c.stages = append(c.stages, s)
 }
 
-// rowStage runs ops row by row, in about four tasks a worker, or two for few
-// rows: the writes of a task must arrive before the next one can be claimed.
+// rowStage runs ops row by row, in about four tasks per worker. For few rows it
+// uses two, because the writes of a task must arrive before the next one can be
+// claimed.
 func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
 	p, workers := c.p, c.p.backend.pool.workers
 	chunk := func() int {
@@ -169,7 +170,7 @@ func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
 		})
 }
 
-// node adds one node and, where a quantised matrix reads the result, its
+// node adds one node. If a quantised matrix reads the result, it also adds the
 // quantisation.
 func (c *compiler) node(n graph.Node) error {
 	p := c.p
@@ -216,7 +217,7 @@ func (c *compiler) node(n graph.Node) error {
 	case graph.Rope:
 		if t := c.ropes[n.Out]; t != nil {
 			t.table = p.ropeTable(op)
-			break // belongs to the stage of attention
+			break // part of the attention stage
 		}
 		c.rowOp(set, c.rope(n, op))
 	case graph.Glu:
@@ -243,7 +244,7 @@ func (c *compiler) node(n graph.Node) error {
 	return nil
 }
 
-// actUse is a value with a quantised form, made in step.
+// actUse is a value with a quantised form, and the step that makes it.
 type actUse struct {
 	v    graph.Value
 	cols int
@@ -264,8 +265,8 @@ func (c *compiler) addQuantise(v graph.Value, cols int) {
 	c.acts = append(c.acts, actUse{v, cols, len(c.stages)})
 }
 
-// planMemory assigns scratch memory to every value, and to every quantised value a
-// buffer that values with disjoint lifetimes share.
+// planMemory assigns scratch memory to every value. Every quantised value gets
+// a buffer, which values with disjoint lifetimes share.
 func (c *compiler) planMemory() error {
 	p := c.p
 	first, last := p.plan.Lifetimes(c.step)

@@ -24,8 +24,8 @@ func TestAttentionMatrix(t *testing.T) {
 	backendtest.AttentionMatrix(gotest.Of(t), cpu.Driver{}, backend.Options{Threads: 2})
 }
 
-// TestCheck runs the suite as godwit device --check does, on the CPU and on one that
-// is off by a thousandth.
+// TestCheck runs the suite as godwit device --check does, on the CPU and on a CPU that is wrong by
+// a thousandth.
 func TestCheck(t *testing.T) {
 	o := backend.Options{Threads: 2, FloatAttn: true}
 	r, err := backendtest.Check(t.Context(), cpu.Driver{}, o, nil)
@@ -48,8 +48,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// wrong is a CPU that miscomputes the first output of every batch, and every third batch
-// of which panics.
+// wrong is a CPU that miscomputes the first output of every batch and panics in every third batch.
 type wrong struct {
 	cpu.Driver
 	runs *int

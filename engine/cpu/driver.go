@@ -16,10 +16,10 @@ import (
 
 // Driver opens the CPU.
 type Driver struct {
-	// Heads, if set, is called with the query heads and keys of every row of
-	// every layer with a cache, as attention reads them: q is [heads][head
-	// size], k is [KV heads][head size], and nil where the layer reads another
-	// layer's cache. Calls never overlap; the slices are valid until Heads
+	// Heads, if set, is called with the query heads and keys of every row, for
+	// every layer with a cache, as attention reads them. q is [heads][head
+	// size] and k is [KV heads][head size]. k is nil if the layer reads another
+	// layer's cache. Calls never overlap. The slices are valid until Heads
 	// returns.
 	Heads func(layer, pos int, q, k []float32)
 }
@@ -30,7 +30,7 @@ const Name = "cpu"
 // Name returns Name.
 func (Driver) Name() string { return Name }
 
-// Devices lists the one device.
+// Devices returns one device.
 func (Driver) Devices() ([]backend.Info, error) {
 	return []backend.Info{info(Cores())}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/graph"
 )
 
-// routed lists, expert by expert, the rows that chose it.
+// routed lists the rows that chose each expert.
 type routed struct {
 	used   int
 	first  []int32 // rows of expert e are pick[first[e]:first[e+1]]
@@ -20,11 +20,11 @@ type expert struct {
 	x, out graph.Value
 	m      *mat
 	bias   []float32 // [experts][rows]
-	each   bool      // each expert has its own x
+	each   bool      // each expert has its own input x
 }
 
-// addExpert adds an expert matrix to the stage being built, unless it uses
-// another routing or reads what that stage computes.
+// addExpert adds an expert matrix to the stage being built. If the matrix uses
+// another routing, or reads what that stage computes, it starts a new stage.
 func (c *compiler) addExpert(n graph.Node, op graph.ExpertLinear) {
 	p := c.p
 	route := n.In[1]
@@ -49,8 +49,8 @@ func (c *compiler) addExpert(n graph.Node, op graph.ExpertLinear) {
 	})
 }
 
-// sortStage lists the rows of each expert for all matrices that use a routing,
-// so that a chosen matrix is read once and an unchosen one never.
+// sortStage lists the rows of each expert, for all matrices that use a routing.
+// A chosen matrix is then read once, and others are not read at all.
 func (c *compiler) sortStage(route graph.Value, experts int) stage {
 	p := c.p
 	info := p.plan.Values[route]
@@ -92,8 +92,9 @@ func (t *routed) sort(p *program, route graph.Value, rows int) {
 	t.first[0] = 0
 }
 
-// expertStage multiplies the chosen expert matrices of a stage. Tasks are runs
-// of panels, enough for the largest possible number of chosen experts.
+// expertStage multiplies the chosen expert matrices of a stage. Its tasks are
+// runs of panels. There are enough for the largest possible number of chosen
+// experts.
 func (c *compiler) expertStage(list []expert, t *routed) stage {
 	p := c.p
 	set := p.plan.Values[list[0].out].Rows
@@ -214,7 +215,7 @@ func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 	}
 }
 
-// weighExperts finishes the weights of the chosen experts.
+// weighExperts computes the final weights of the chosen experts.
 func weighExperts(r graph.Routing, w []float32) {
 	if r.Gating == graph.SoftmaxSelected {
 		softmaxRow(w, w)
@@ -251,7 +252,7 @@ func limitGroups(choose, sums []float32, used int) {
 	for range len(sums) - used {
 		worst := -1
 		for g, s := range sums {
-			// Among equals the last one is dropped; an excluded group has NaN.
+			// Among equals the last one is dropped. An excluded group has NaN.
 			if s == s && (worst < 0 || s <= sums[worst]) {
 				worst = g
 			}

@@ -14,9 +14,9 @@ import (
 	"godwit/engine/dtype"
 )
 
-// A mapped file that is cut short ends a run with an error, whether Go or
-// assembly reads it, on the caller's thread or on a worker's; the next run works. (qemu's user mode
-// gives no address with the signal, so this cannot pass there.)
+// If a mapped file is cut short, the run ends with an error, whether Go or assembly reads the file,
+// on the caller's thread or on a worker's. The next run works. (qemu's user mode gives no address
+// with the signal, so this test cannot pass there.)
 func TestFault(t *testing.T) {
 	const size = 1 << 20
 	path := filepath.Join(t.TempDir(), "weights")

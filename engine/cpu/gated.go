@@ -5,21 +5,21 @@ import (
 	"godwit/engine/graph"
 )
 
-// gated is the Glu of the two matrices of a stage, computed where they are
-// multiplied. A task has the same rows of both matrices and finds its results
-// in its own cache; otherwise half of them would come from another worker's
-// cache.
+// gated is the Glu of the two matrices of a stage, computed in the same task as
+// the products. A task has the same rows of both matrices and finds its results
+// in its own cache. In a separate stage half of them would come from another
+// worker's cache.
 type gated struct {
 	graph.Glu
 	gate, up *linear
 	out      graph.Value
 	quantise bool
-	private  bool // gate and up have no other reader and stay in the worker's memory
-	inPlace  bool // the result is read in quantised form only and stays there too
+	private  bool // gate and up have no other reader and are kept in the worker's memory
+	inPlace  bool // the result is only read in quantised form and is kept in the worker's memory too
 }
 
-// addGated merges a Glu into the matrix stage being built; false if that stage
-// is not the one that computes its inputs.
+// addGated merges a Glu into the matrix stage being built. It returns false if
+// that stage does not compute the inputs of the Glu.
 func (c *compiler) addGated(n graph.Node, op graph.Glu) bool {
 	if len(c.linear) != 2 || c.gated != nil {
 		return false
@@ -96,8 +96,8 @@ func (c *compiler) gatedStage(g *gated) stage {
 }
 
 // gateAndUp returns the memory for the results of panels from to to-1 of both
-// matrices, rows ld apart. In the worker's memory a row holds these panels
-// only, behind room for the ones before.
+// matrices. Rows are ld apart. In the worker's memory a row contains only these
+// panels, and unused space for the earlier panels comes before the first row.
 func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []float32, ld int) {
 	if !g.private {
 		return p.all(g.gate.out, rows), p.all(g.up.out, rows), p.plan.Values[g.out].Width

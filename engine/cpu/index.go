@@ -6,16 +6,16 @@ import (
 	"godwit/engine/kv"
 )
 
-// index is the Index op of a layer: the keys and scores of an attention without values.
+// index is the Index op of a layer. It computes keys and scores like attention, but has no values.
 type index struct {
 	*attention
 	weights graph.Value
 	top     int
 	scores  [][]float32 // scores of all positions, by worker
-	lists   [][]int32   // the positions themselves, by worker
+	lists   [][]int32   // list of all positions, by worker
 }
 
-// index adds the cache write and the choice of a layer.
+// index adds the cache write and the selection of positions for a layer.
 func (c *compiler) index(n graph.Node, op graph.Index) error {
 	t, err := c.attention(graph.Node{Op: n.Op, In: []graph.Value{n.In[0], n.In[1], graph.None}, Out: n.Out}, op.Attention)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *compiler) index(n graph.Node, op graph.Index) error {
 	return nil
 }
 
-// pages is the number of pages that this batch writes.
+// pages returns the number of pages that this batch writes.
 func (x *index) pages() (n int) {
 	for _, s := range x.p.b.Spans {
 		n += x.written(s.First, s.Rows)
@@ -101,8 +101,8 @@ func (x *index) scoreChunk(w *attnWorker, j *job, lo, hi int, scores []float32) 
 	}
 }
 
-// only clears the bits of visible, pages from lo on, that are not among the chosen
-// positions of a row, and returns how many are left.
+// only clears the bits of visible that do not belong to the chosen positions of
+// a row, and returns how many bits are left. visible begins at page lo.
 func only(visible []uint64, lo int, chosen []float32) (n int) {
 	var keep [longPages]uint64
 	first := lo * kv.PageCells

@@ -12,8 +12,8 @@ type linear struct {
 	bias    []float32
 }
 
-// addLinear adds a matrix to the stage being built, unless it reads what that
-// stage computes.
+// addLinear adds a matrix to the stage being built. If the matrix reads what
+// that stage computes, it starts a new stage.
 func (c *compiler) addLinear(n graph.Node, op graph.Linear) {
 	if len(c.row) > 0 || len(c.experts) > 0 || c.gated != nil {
 		c.flush()
@@ -55,12 +55,12 @@ func panelRuns(list []linear, n int) [][]panelRun {
 	return tasks
 }
 
-// taskBytes is the size in bytes of weights of a task that is long enough.
+// taskBytes is the number of bytes of weights that makes a task long enough.
 const taskBytes = 256 << 10
 
-// tasks returns the number of tasks of a stage that reads so many bytes of
-// weights: about four a worker, or more tasks of taskBytes, because a worker
-// that is done waits for the last task of the others.
+// tasks returns the number of tasks of a stage that reads bytes of weights.
+// There are about four per worker, or more tasks of taskBytes each, because a
+// worker that is done waits for the last task of the others.
 func (p *pool) tasks(bytes int) int { return max(4*p.workers, bytes/taskBytes) }
 
 // linearStage multiplies the matrices of a stage.
@@ -101,8 +101,8 @@ func (c *compiler) linearStage(list []linear) stage {
 	return s
 }
 
-// multiply computes panels from to to-1 of a matrix for all rows, bias
-// included; results are ldy floats apart.
+// multiply computes panels from to to-1 of a matrix for all rows, including the
+// bias. Results are ldy floats apart.
 func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker int) {
 	w := l.m.w
 	var x []float32
@@ -121,7 +121,7 @@ func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker i
 }
 
 // multiplyRows computes panels from to to-1 of matrix i of m for several rows.
-// The type decides whether it reads a, or x with rows ldx floats apart. Results
+// Depending on the type it reads a, or x with rows ldx floats apart. Results
 // are ldy floats apart.
 func (p *program) multiplyRows(m *mat, i int, y []float32, ldy int, a *kernel.Acts, x []float32, ldx, rows, from, to, worker int) {
 	switch {
@@ -162,8 +162,9 @@ func (p *program) vector(m *mat, i int, y []float32, in graph.Value, act int, x 
 	}
 }
 
-// gatherRows is the number of rows gathered for one of many matrices: enough to
-// reuse a matrix in cache, few enough to stay there.
+// gatherRows is the number of rows that are gathered for one of many matrices.
+// It is large enough to reuse a matrix in cache, and small enough for the rows
+// to stay there.
 const gatherRows = 32
 
 // gather is a worker's memory for rows that are not contiguous.

@@ -6,8 +6,8 @@ import (
 	"godwit/engine/cpu/kernel"
 )
 
-// Tasks go through all panels of all matrices in order, and differ by one
-// panel at most.
+// The tasks cover all panels of all matrices in order, and their sizes differ
+// by at most one panel.
 func TestPanelRuns(t *testing.T) {
 	for _, panels := range [][]int{{1}, {36}, {36, 12, 12}, {96, 96}, {3072}, {1, 1, 1}, {7, 300, 1}} {
 		var list []linear

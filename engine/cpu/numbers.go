@@ -20,7 +20,7 @@ type strays struct {
 }
 
 // numbers reports whether x, which a layer computed for a row, is finite. A row
-// that is not is reported at the end of the batch.
+// that is not finite is reported at the end of the batch.
 func (p *program) numbers(x []float32, layer int, what string, row int) bool {
 	if sum := kernel.Sum(x); sum-sum == 0 {
 		return true // every value is finite
@@ -38,7 +38,7 @@ func (p *program) numbers(x []float32, layer int, what string, row int) bool {
 	return false
 }
 
-// end returns the error of a batch with such rows, and forgets them.
+// end returns the error of a batch with such rows, and clears the list.
 func (s *strays) end() error {
 	if len(s.rows) == 0 {
 		return nil

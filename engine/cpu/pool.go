@@ -12,13 +12,13 @@ import (
 )
 
 // pool is a fixed set of workers, each locked to its thread. The caller of run
-// is worker 0; the others spin briefly between runs and then park.
+// is worker 0. The others spin briefly between runs and then park.
 //
 // A run executes a list of stages. Each worker begins with its share of a
-// stage's tasks, which are neighbours, so that it reads weights in one stream.
-// Then it helps with the shares of others. A stage ends when its tasks are
-// done, whoever did them, so a worker that the system has descheduled delays
-// nobody unless it holds a task.
+// stage's tasks. The tasks of a share are consecutive, so that the worker reads
+// weights in one stream. Then it helps with the shares of others. A stage ends
+// when its tasks are done, whichever workers did them. A worker that the system
+// has descheduled therefore delays the others only while it holds a task.
 type pool struct {
 	workers int
 	stages  atomic.Pointer[[]stage] // stages of the current run
@@ -32,7 +32,7 @@ type pool struct {
 	done    sync.WaitGroup
 }
 
-// parking is where an idle worker waits.
+// parking is the place where an idle worker waits.
 type parking struct {
 	parked atomic.Bool
 	wake   chan struct{}
@@ -44,22 +44,22 @@ type parking struct {
 type stage struct {
 	tasks func() int
 	do    func(worker, task int)
-	warm  func(worker, workers int) []byte // the weights that a waiting worker may prefetch from here on; nil keeps the earlier ones
-	reads func(worker, workers int) []byte // the first weights of a worker's share; nil for none
-	limit *atomic.Uint64                   // tasks of the run, apart from other stages' lines, since nobody writes it meanwhile
+	warm  func(worker, workers int) []byte // weights that a waiting worker may prefetch from now on; nil keeps the earlier ones
+	reads func(worker, workers int) []byte // first weights of a worker's share; nil for none
+	limit *atomic.Uint64                   // number of tasks in this run; apart from lines that are written, because it is only read during the run
 	count *counters
 }
 
 // counters are the progress of a stage. The upper half of every word, and of
-// the limit, holds the epoch of the run, so that a worker that is still in an
-// earlier run claims nothing, and shares need no reset.
+// the limit, holds the epoch of the run. A worker that is still in an earlier
+// run therefore claims nothing, and shares need no reset.
 type counters struct {
 	done atomic.Uint64
 	_    [56]byte
 	next []share
 }
 
-// shareOf is the next task of a worker's share of a stage.
+// share holds the next task of a worker's share of a stage.
 type share struct {
 	next atomic.Uint64
 	_    [56]byte
@@ -96,9 +96,9 @@ func (p *pool) ready(stages []stage) []stage {
 }
 
 // newPool starts the workers. A worker that computes or spins keeps its P for
-// milliseconds, and there may be as many workers as Ps. One more P is added, so
-// that the rest of the program, such as sending the latest token, runs when it
-// can rather than when a worker is preempted.
+// milliseconds, and there may be as many workers as Ps. newPool therefore adds
+// one P. The rest of the program, such as sending the latest token, can then
+// run at once instead of when a worker is preempted.
 func newPool(workers int) *pool {
 	if runtime.GOMAXPROCS(0) <= workers {
 		runtime.GOMAXPROCS(workers + 1)
@@ -127,7 +127,7 @@ func (p *pool) worker(w int) {
 			}
 			s.parked.Store(true)
 			if p.epoch.Load() != seen && s.parked.CompareAndSwap(true, false) {
-				break // a new run has begun and will not wake this worker
+				break // a new run has begun, and it will not wake this worker
 			}
 			<-s.wake
 			break
@@ -157,14 +157,15 @@ func (p *pool) close() {
 	p.done.Wait()
 }
 
-// run executes the stages in order and returns when all are done. short says
-// that the tasks take no longer than a few claims. The error is the first
-// that a task reported, or says that mapped weights could not be read.
+// run executes the stages in order and returns when all are done. short is set
+// if the tasks take no longer than a few claims. It returns the first error
+// that a task reported, an error if mapped weights could not be read, or the
+// error of ctx.
 func (p *pool) run(ctx context.Context, stages *[]stage, short bool) error {
 	if ctx.Done() == nil {
 		p.ctx.Store(nil)
 	} else {
-		c := ctx // so that a run without an end takes no memory
+		c := ctx // a copy, so that a run that cannot be cancelled allocates nothing
 		p.ctx.Store(&c)
 	}
 	p.at.Store(0)
@@ -186,7 +187,7 @@ func (p *pool) run(ctx context.Context, stages *[]stage, short bool) error {
 	return ctx.Err()
 }
 
-// cancelled reports whether the rest of a run is of no use.
+// cancelled reports whether the result of the run is no longer needed.
 func (p *pool) cancelled() bool {
 	ctx := p.ctx.Load()
 	return ctx != nil && (*ctx).Err() != nil
@@ -195,13 +196,13 @@ func (p *pool) cancelled() bool {
 // fail keeps the first error of the current run; nil is not an error.
 func (p *pool) fail(err error) {
 	if err != nil {
-		first := err // so that nil, as most are, takes no memory
+		first := err // a copy, so that the usual nil allocates nothing
 		p.failed.CompareAndSwap(nil, &first)
 	}
 }
 
-// do executes a task, unless the run was cancelled. A read of a file that was cut short ends the task, not the
-// process; other panics propagate.
+// do executes a task, unless the run was cancelled. If a mapped file was cut short, reading it ends
+// the task and not the process. Other panics propagate.
 func (p *pool) do(s *stage, worker, task int) {
 	defer func() {
 		r := recover()
@@ -222,7 +223,7 @@ func (p *pool) do(s *stage, worker, task int) {
 // work executes the stages of a run until its end or until another run has
 // begun.
 func (p *pool) work(worker int, epoch uint32, stages []stage) {
-	var ahead []byte // the weights that the worker reads next
+	var ahead []byte // weights that the worker reads next
 	short := p.short.Load()
 	for i := range stages {
 		s := &stages[i]
@@ -247,7 +248,7 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 				}
 				did += uint64(n)
 			}
-			// Added once per share, because all workers share this counter. The
+			// Add once per share, because all workers share this counter. The
 			// worker that finishes the last task need not scan the other
 			// shares, which would pull in their cache lines.
 			if did > 0 && s.count.done.Add(did) == limit {
@@ -264,16 +265,17 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	}
 }
 
-// shareOf returns the share of one of several workers in n tasks.
+// shareOf returns a worker's share of n tasks.
 func shareOf(n, worker, workers int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// claim takes one task of a share, which holds tasks from to to-1, or half of
-// what is left; n is 0 if nothing is left. During a run, a share with another
-// run's epoch is one from which nobody has claimed yet. A claim waits for all
-// earlier stores, so a worker takes half of its own share where tasks are
-// short; where they are long, tasks are left for others to take.
+// claim takes tasks from share of, which holds tasks from to to-1. It takes one
+// task, or half of the remaining tasks. n is 0 if none are left. During a run,
+// if a share has the epoch of another run, no task was claimed from it yet. A
+// claim waits for all earlier stores. Workers therefore take half of their own
+// share if tasks are short. If tasks are long, they take one, so that others
+// can take the rest.
 func (s *stage) claim(of int, epoch uint32, from, to int, half bool) (task, n int) {
 	if from == to {
 		return 0, 0
@@ -306,18 +308,18 @@ func prefetchWeights(weights []byte, n int) []byte {
 	return weights[n:]
 }
 
-// A waiting worker polls spins times with the pause hint in between, about 50
-// µs. Then it lets the operating system run another thread yields times. Then
-// it goes through Go's scheduler, which puts a locked thread to sleep: that
-// costs microseconds, but lets a busy machine and the collector proceed.
+// A waiting worker polls spins times with the pause hint in between, for about
+// 50 µs. Then it lets the operating system run another thread, yields times.
+// Then it goes through Go's scheduler, which puts a locked thread to sleep.
+// That costs microseconds, but lets other programs and the collector run.
 const (
 	spins  = 2000
 	yields = 20
 )
 
 // wait returns true when every task of the stage is done, and false if the run
-// is over. Meanwhile it prefetches upcoming weights and removes them from
-// ahead.
+// is over. Meanwhile it prefetches the weights in ahead and removes them from
+// it.
 func (c *counters) wait(epoch uint32, limit int, ahead *[]byte) bool {
 	for i := 0; ; i++ {
 		v := c.done.Load()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every task of every stage runs exactly once, and after all of the stage before.
+// Every task of every stage runs exactly once. It runs after all tasks of the
+// previous stage.
 func TestPool(t *testing.T) {
 	for _, workers := range []int{1, 2, 3, 8} {
 		p := newPool(workers)

@@ -6,17 +6,17 @@ import (
 	"godwit/engine/graph"
 )
 
-// A line that another worker wrote comes from its cache, and a line that
-// another worker read must be invalidated there before it is written: 100 ns,
-// or 370 ns between processors on different complexes. Tasks of few rows
-// prefetch such lines at their start, so that these latencies overlap each
-// other and the computation.
+// A line that another worker wrote must come from that worker's cache. A line
+// that another worker read must be invalidated there before it is written.
+// Either takes 100 ns, or 370 ns between processors on different complexes.
+// Tasks with few rows prefetch such lines when they start, so that these
+// latencies overlap with each other and with the computation.
 
-// fewRows is the largest number of rows for which that pays.
+// fewRows is the largest number of rows for which that is worthwhile.
 const fewRows = 16
 
-// shares reports whether the lines of so many rows come from other workers and
-// are few enough to prefetch.
+// shares reports whether the lines of that many rows come from other workers
+// and are few enough to prefetch.
 func (p *program) shares(rows int) bool {
 	return p.backend.pool.workers > 1 && rows <= fewRows
 }
@@ -34,9 +34,9 @@ func (p *program) prefetchOutput(v graph.Value, row, from, n int) {
 	}
 }
 
-// prefetch prefetches the queries of a job unless the worker holds them ready. For
-// the job with the last chunk it also prefetches the keys and values that it
-// writes, and its output for writing.
+// prefetch prefetches the queries of a job, unless the worker holds them ready.
+// For the job with the last chunk it also prefetches the keys and values that
+// it writes. It prefetches the job's output for writing.
 func (t *attention) prefetch(w *attnWorker, j *job) {
 	q, o := t.group*t.DimK, t.group*t.DimV
 	ready := j.split >= 0 && w.ready == t.prepared(j)
@@ -59,8 +59,9 @@ func (t *attention) prefetch(w *attnWorker, j *job) {
 	}
 }
 
-// prefetchWrite prefetches the lines of a page that a job's key and value change,
-// before the preceding chunk if the same worker has both.
+// prefetchWrite prefetches the lines of a page that a job's key and value
+// change. If the same worker also has the preceding chunk, it does so before
+// that chunk.
 func (t *attention) prefetchWrite(w *attnWorker, j *job) {
 	switch {
 	case j.split < 0, j.end == j.chunks-1:
@@ -75,8 +76,8 @@ func (t *attention) prefetchWrite(w *attnWorker, j *job) {
 	}
 }
 
-// prefetchFirst prefetches the first pages of K where there is only one row, since
-// no page before them does. The very last page is left to askWrite.
+// prefetchFirst prefetches the first pages of K if there is only one row,
+// because no earlier page prefetches them. prefetchWrite handles the last page.
 func (t *attention) prefetchFirst(j *job) {
 	if len(t.p.b.Tokens) > 1 || j.chunk > 0 {
 		return
@@ -89,9 +90,9 @@ func (t *attention) prefetchFirst(j *job) {
 	}
 }
 
-// prefetchAfter sets next as the memory that v prefetches while its page is read.
-// Prefetching goes line by line, so bytes beyond the page's length are
-// prefetched at once.
+// prefetchAfter makes v prefetch next while its page is read. Prefetching goes
+// line by line, so the bytes of next beyond the page's length are prefetched at
+// once.
 func prefetchAfter(v *attn.Visit, next []byte) {
 	v.Ahead = attn.Distance(v.Page, next)
 	if len(next) > len(v.Page) {
@@ -99,8 +100,8 @@ func prefetchAfter(v *attn.Visit, next []byte) {
 	}
 }
 
-// firstOfNextJob returns the first page that the job after j reads, where j has one
-// row; nil after the last job.
+// firstOfNextJob returns the first page that the job after j reads, if j has
+// one row. It is nil after the last job.
 func (t *attention) firstOfNextJob(j *job) []byte {
 	b := t.p.b
 	next := job{span: j.span, head: j.head + 1, rows: 1}

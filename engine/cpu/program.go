@@ -21,7 +21,7 @@ type program struct {
 	plan    *graph.Plan
 	layout  *kv.Layout
 	sizes   backend.Sizes
-	input   int // values per row that the batch supplies
+	input   int // number of values per row that the batch supplies
 
 	mem     graph.Memory
 	scratch []float32
@@ -29,7 +29,7 @@ type program struct {
 	cache   *cache
 	states  *states
 	stages  []stage
-	acts    []*kernel.Acts // quantised form of each value, nil where no matrix reads one
+	acts    []*kernel.Acts // quantised form of each value; nil if no matrix reads one
 	ropes   []*ropeTable
 	used    backend.Memory
 	rowBufs [][]float32 // a decoded matrix row, one per worker
@@ -42,20 +42,19 @@ type program struct {
 	skips []attnCount // indexed by layer and worker
 
 	strays strays
-	self   *selfMemory // memory of SelfAttend; nil: the plan has none
+	self   *selfMemory // memory of SelfAttend; nil if the plan has none
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of
 // frequencies: [row][cos..., sin...].
 type ropeTable struct {
 	freqs []float32
-	axes  []uint8 // coordinate of each pair; nil for the position
+	axes  []uint8 // coordinate that each pair uses; nil for the position
 	scale float32
 	rows  []float32
 }
 
-// row returns row r of value v. The plan's output lies where the batch wants
-// it.
+// row returns row r of value v. The plan's output is in the batch's memory.
 func (p *program) row(v graph.Value, r int) []float32 {
 	w := p.plan.Values[v].Width
 	if v == p.plan.Output {
@@ -104,8 +103,8 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	return err
 }
 
-// check rejects batches that do not fit the program. They are bugs of the
-// caller, so the text is terse.
+// check rejects batches that do not fit the program. Such a batch is a bug of
+// the caller, so the text is terse.
 func (p *program) check(b *llm.Batch) error {
 	n := len(b.Tokens)
 	switch {
@@ -150,8 +149,8 @@ func (p *program) fillRopes(row int) {
 	}
 }
 
-// Progress returns the share of the running batch that is done. Any goroutine may
-// call it.
+// Progress returns the share of the running batch that is done. It may be
+// called from any goroutine.
 func (p *program) Progress() float64 {
 	return float64(p.backend.pool.at.Load()) / float64(len(p.stages))
 }
@@ -182,7 +181,8 @@ func (p *program) counts(layer int) []attnCount {
 // Memory returns what the program holds.
 func (p *program) Memory() backend.Memory { return p.used }
 
-// Untouched returns the part of the cache that has no memory yet.
+// Untouched returns the size of the part of the cache that has no physical
+// memory yet.
 func (p *program) Untouched() int64 { return p.cache.mem.untouched() }
 
 // Close frees the program's memory.

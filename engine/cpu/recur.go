@@ -48,8 +48,8 @@ func (c *compiler) scan(n graph.Node, op graph.Scan) stage {
 		})
 }
 
-// recur runs a linear recurrence; tasks are spans times heads, divided by columns where
-// there are fewer heads than workers.
+// recur runs a linear recurrence. Its tasks are spans times heads. If there are fewer heads than
+// workers, they are also divided by columns.
 func (c *compiler) recur(n graph.Node, op graph.Recur) stage {
 	p := c.p
 	workers := p.backend.pool.workers

@@ -34,9 +34,9 @@ func newStates(list []graph.State, slots int) (*states, error) {
 	return s, nil
 }
 
-// fits rejects arrays larger than the machine's memory, whose allocation would
-// end the process. Where the size of memory is unknown, the limit is above what
-// any model needs.
+// fits rejects arrays that are larger than the machine's memory, because
+// allocating them would end the process. If the size of memory is unknown, the
+// limit is larger than any model needs.
 func fits(what string, width, rows int) error {
 	total, _ := systemMemory()
 	if total == 0 {
@@ -151,8 +151,8 @@ func (c *compiler) shortConv(n graph.Node, op graph.ShortConv) stage {
 		})
 }
 
-// deltaNet runs the gated delta rule; tasks are spans times value heads,
-// divided by columns where there are fewer heads than workers.
+// deltaNet runs the gated delta rule. Its tasks are spans times value heads. If
+// there are fewer heads than workers, they are also divided by columns.
 func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 	p := c.p
 	dk, dv, workers := op.KeyDim, op.ValueDim, p.backend.pool.workers
@@ -185,7 +185,7 @@ func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 				decay := float32(math.Exp(float64(p.row(n.In[3], r)[h])))
 				if op.Plain {
 					copy(d, v)
-				} else { // the decayed state's output for this key is already there
+				} else { // out already contains the decayed state's output for this key
 					kernel.RowSum(d, state, dv, k)
 					kernel.Scale(d, d, -decay)
 					kernel.Add(d, d, v)

@@ -9,8 +9,8 @@ import (
 	"godwit/engine/dtype"
 )
 
-// Roofline is what the machine can do and what the matrix kernels reach, all
-// workers together.
+// Roofline contains the limits of the machine and the speed of the matrix
+// kernels, for all workers together.
 type Roofline struct {
 	Tier    string         `json:"tier"`
 	Threads int            `json:"n_threads"`
@@ -19,9 +19,9 @@ type Roofline struct {
 	Types   []RooflineType `json:"types"`
 }
 
-// RooflineType is one weight type: a matrix from memory times one vector, and a
-// matrix in cache times 512. The shares are relative to the machine's limits,
-// measured alternately with the type.
+// RooflineType describes one weight type: a matrix from memory times one
+// vector, and a matrix in cache times 512 vectors. The shares are relative to
+// the machine's limits, which are measured alternately with the type.
 type RooflineType struct {
 	Type        string  `json:"type"`
 	MatVec      float64 `json:"matvec_gbs"`
@@ -31,19 +31,19 @@ type RooflineType struct {
 }
 
 const (
-	roofBytes   = 256 << 20 // far more than caches hold
+	roofBytes   = 256 << 20 // much larger than caches
 	roofCols    = 2048
-	roofPanels  = 64 // panels of the matrix in cache
+	roofPanels  = 64 // panels of the matrix that stays in cache
 	roofRows    = 512
-	roofTries   = 5                      // fewest runs
+	roofTries   = 5                      // smallest number of runs
 	roofTime    = 100 * time.Millisecond // shortest total time of the runs
 	roofProduct = 100_000                // rounds of the peak loop
 )
 
-// Measure measures every type with a matrix kernel, alternating with the
-// machine's limits: those change while other programs run, and with the
-// processors that a virtual machine gets. The best limits become the
-// Roofline's. It takes some seconds.
+// Measure measures every type with a matrix kernel, alternately with the
+// machine's limits. The limits change while other programs run, and with the
+// processors that a virtual machine gets. The Roofline has the best limits.
+// Measuring takes some seconds.
 func (b *Backend) Measure(ctx context.Context) (r Roofline, err error) {
 	r.Tier, r.Threads = kernel.Active().String(), b.pool.workers
 	mem, err := allocate(roofBytes)
@@ -71,7 +71,7 @@ func (b *Backend) Measure(ctx context.Context) (r Roofline, err error) {
 
 // measure measures one type with matrices in mem, and the machine's limits.
 // Every byte of the weights has the same value, which is an ordinary scale in
-// every format.
+// all formats.
 func (b *Backend) measure(t dtype.Type, mem []byte) (out RooflineType, read, peak float64) {
 	out.Type = t.String()
 	for i := range mem {

@@ -5,8 +5,8 @@ import (
 	"godwit/engine/graph"
 )
 
-// rope is a RoPE that only attention reads. Attention does it head by head,
-// which saves a stage and finds the head in the worker's cache.
+// rope is a RoPE whose result only attention reads. Attention applies it head
+// by head. This saves a stage, and the head is already in the worker's cache.
 type rope struct {
 	graph.Rope
 	in    graph.Value
@@ -14,7 +14,7 @@ type rope struct {
 	table *ropeTable
 }
 
-// findRopes finds the RoPE nodes of a plan that attention can do.
+// findRopes finds the RoPE nodes of a plan that attention can apply.
 func (c *compiler) findRopes() map[graph.Value]*rope {
 	p := c.p
 	out := make(map[graph.Value]*rope)
@@ -56,9 +56,10 @@ func (c *compiler) appliesRope(a graph.Attention) bool {
 	return err != nil || l.self == nil
 }
 
-// heads writes n heads of row x, from head i on, with RoPE to dst; a nil rope
-// returns them unchanged. They are copied first and together, because vector
-// loads cannot forward from narrower stores until those reach the cache.
+// heads writes n heads of row x, starting with head i, to dst, with RoPE
+// applied. A nil rope returns them unchanged. The heads are copied first and
+// together, because vector loads cannot forward from narrower stores until
+// those reach the cache.
 func (t *rope) heads(dst, x []float32, i, n, dim, row int) []float32 {
 	x = x[i*dim : (i+n)*dim]
 	if t == nil {
@@ -73,7 +74,7 @@ func (t *rope) heads(dst, x []float32, i, n, dim, row int) []float32 {
 	return dst
 }
 
-// takeRope replaces v by the input of its RoPE where attention does the RoPE.
+// takeRope replaces v by the input of its RoPE if attention applies the RoPE.
 func (c *compiler) takeRope(v *graph.Value) *rope {
 	t := c.ropes[*v]
 	if t != nil {

@@ -10,7 +10,7 @@ import (
 	"godwit/engine/graph"
 )
 
-// rowWise returns the function of a node with independent rows.
+// rowWise returns the function of a node whose rows are independent.
 func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 	p := c.p
 	out := func(row int) []float32 { return p.row(n.Out, row) }
@@ -174,7 +174,8 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) rowOp {
 	}
 }
 
-// ropeTable returns the table of these frequencies, made once.
+// ropeTable returns the table for the frequencies of op. It makes each table
+// once.
 func (p *program) ropeTable(op graph.Rope) *ropeTable {
 	for _, t := range p.ropes {
 		if &t.freqs[0] == &op.Freqs[0] && t.scale == op.Scale && slices.Equal(t.axes, op.Axes) {
@@ -186,12 +187,13 @@ func (p *program) ropeTable(op graph.Rope) *ropeTable {
 	return t
 }
 
-// temperature returns the factor on a query at a position.
+// temperature returns the factor of a query at a position.
 func temperature(t graph.Temperature, pos int) float32 {
 	return float32(1 + float64(t.Scale)*math.Log(float64(1+(pos+t.Offset)/t.Every)))
 }
 
-// mulGroups multiplies each group of len(x)/len(y) columns by its column of y.
+// mulGroups multiplies each group of len(x)/len(y) columns of x by one column
+// of y.
 func mulGroups(dst, x, y []float32) {
 	if len(x) == len(y) {
 		kernel.Mul(dst, x, y)

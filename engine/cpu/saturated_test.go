@@ -10,10 +10,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// Keys and values whose scale f16 does not hold are counted as they are
-// written, a block each, as the types' own encoders count them: by side, for
-// any number of threads and any chunks. Exact pages and pinned rows count too, and
-// types that are packed by page count when they are.
+// Keys and values with a scale that f16 cannot represent are counted when they
+// are written, one per block, by side. The counts equal those of the types' own
+// encoders, for any number of threads and any chunks. Exact pages and pinned
+// rows count too. Types that are packed by page count when they are packed.
 func TestSaturated(t *testing.T) {
 	hostile := []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
 	for _, c := range []attnRig{
@@ -57,8 +57,8 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// saturated counts the blocks of tokens at the start of a sequence by the
-// types' own encoders, in every tier that has a place for them.
+// saturated counts the saturated blocks of tokens at the start of a sequence
+// with the types' own encoders, in every tier that has a cell for them.
 func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 	y := &r.layout.Layers[0]
 	first := []int{kv.K: r.heads * r.dim, kv.V: (r.heads + r.kvHeads) * r.dim}
@@ -72,7 +72,7 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 				x := r.table[int(tok)*r.width()+at+h*l.HeadDim:][:l.HeadDim]
 				for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 					form := l.Form(tier)
-					last := pos | (kv.PageCells - 1) // last position of its page, which waits while a row may see it exactly
+					last := pos | (kv.PageCells - 1) // last position of the page; the page is packed when no row reads it exactly any more
 					waits := tier == kv.Packed && l.PackedByPage() && last > len(tokens)-y.Exact.Newest
 					if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 						continue
@@ -80,7 +80,7 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 					buf, back := make([]byte, form.RowBytes(l.HeadDim)), make([]float32, l.HeadDim)
 					at := kv.At{Pos: pos, RopeBase: 10000}
 					n[s] += int64(form.Encode(buf, x, at))
-					if tier == kv.Exact && l.PackedByPage() { // packed from its exact form
+					if tier == kv.Exact && l.PackedByPage() { // the packed form is encoded from the exact form
 						form.Decode(back, buf, at)
 						x = back
 					}

@@ -8,19 +8,20 @@ import (
 	"godwit/engine/graph"
 )
 
-// selfRows is the number of query rows of a task of SelfAttend: enough to reuse the
-// packed keys in cache, few enough for their scores to stay there.
+// selfRows is the number of query rows per task of SelfAttend. It is large
+// enough to reuse the packed keys in cache, and small enough for their scores
+// to stay there.
 const selfRows = 32
 
-// selfRun is a run of rows that see each other, and where the keys and values of
-// its heads lie packed.
+// selfRun is a run of rows that see each other, and the offsets of the packed
+// keys and values of its heads.
 type selfRun struct{ from, to, keys, values int }
 
 // selfTask is some rows of one head of a run.
 type selfTask struct{ run, head, first, rows int }
 
-// selfAttention is a SelfAttend op. The keys and the transposed values of each head
-// are packed as matrices, so that scores and sums are products of matrices.
+// selfAttention is a SelfAttend op. The keys and the transposed values of each
+// head are packed as matrices, so that scores and sums are matrix products.
 type selfAttention struct {
 	graph.SelfAttend
 	p            *program
@@ -30,7 +31,8 @@ type selfAttention struct {
 	*selfMemory
 }
 
-// selfMemory is what the ops of a program share, since they run one after another.
+// selfMemory is the memory that all SelfAttend ops of a program share, because
+// they run one after another.
 type selfMemory struct {
 	keys, values []float32     // packed
 	workers      []*selfWorker // indexed by worker
@@ -60,8 +62,8 @@ func (c *compiler) selfAttend(n graph.Node, op graph.SelfAttend) {
 // panelled rounds a number of rows up to whole panels.
 func panelled(rows int) int { return ceil(rows, kernel.PanelRows) * kernel.PanelRows }
 
-// plan lists the runs and the tasks of a batch, makes room, and returns the number
-// of heads to pack.
+// plan lists the runs and tasks of a batch, allocates memory, and returns the
+// number of heads to pack.
 func (t *selfAttention) plan() int {
 	t.runs, t.tasks = t.runs[:0], t.tasks[:0]
 	keys, values, longest := 0, 0, 0
@@ -106,7 +108,7 @@ func room(x []float32, n int) []float32 {
 	return make([]float32, n)
 }
 
-// bytesOf is the memory of a list.
+// bytesOf returns the memory of a slice.
 func bytesOf(x []float32) []byte {
 	if len(x) == 0 {
 		return nil
@@ -114,7 +116,7 @@ func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
 }
 
-// matrices are the packed keys and transposed values of a head.
+// matrices returns the packed keys and transposed values of a head.
 func (t *selfAttention) matrices(r *selfRun, head int) (keys, values kernel.Packed) {
 	n := r.to - r.from
 	k, v := panelled(n)*t.Dim, panelled(t.Dim)*n
@@ -132,7 +134,8 @@ func (t *selfAttention) pack(worker, task int) {
 	for i := range n {
 		copy(m[i*t.Dim:(i+1)*t.Dim], t.p.row(t.k, r.from+i)[at:])
 	}
-	// What is not finite shows in the rows.
+	// The result of Pack is ignored, because values that are not finite show in
+	// the rows.
 	kernel.Pack(keys.Data, dtype.F32, n, t.Dim, bytesOf(m), 0, keys.Panels())
 	for i := range n {
 		for j, v := range t.p.row(t.v, r.from+i)[at : at+t.Dim] {

@@ -7,7 +7,8 @@ import (
 
 // channels returns the calibration of a sequence's packed keys, or nil if it
 // has none yet. The model's own calibration also applies to exact keys and
-// sinks; a conversation's does not, since they were written before it existed.
+// pinned rows. A conversation's calibration does not, because they were written
+// before it existed.
 func (t *attention) channels(seq int32, head int) *kv.Channels {
 	switch c := t.cache; {
 	case c.self != nil:
@@ -22,7 +23,8 @@ func (t *attention) channels(seq int32, head int) *kv.Channels {
 // calibrates itself.
 func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
 
-// measureTasks returns the number of spans that calibrate, times KV heads.
+// measureTasks returns the number of spans that calibrate, times the number of
+// KV heads.
 func (t *attention) measureTasks() (n int) {
 	for i := range t.p.b.Spans {
 		if t.measuring(&t.p.b.Spans[i]) {

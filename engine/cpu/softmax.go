@@ -14,7 +14,7 @@ type softmax struct {
 }
 
 func exp(x float32) float32 {
-	if x == 0 { // one of two chunks has the larger maximum
+	if x == 0 { // the chunk with the larger maximum has factor 1
 		return 1
 	}
 	return float32(math.Exp(float64(x)))
@@ -25,14 +25,14 @@ func (s *softmax) reset() {
 	clear(s.acc)
 }
 
-// settle turns a chunk without weights into a neutral element of merge.
+// settle makes a chunk without weights neutral, so that merge ignores it.
 func (s *softmax) settle() {
 	if s.sum == 0 {
 		s.reset()
 	}
 }
 
-// raise makes top the maximum; top is at least the maximum so far.
+// raise sets the maximum to top, which must be at least the maximum so far.
 func (s *softmax) raise(top float32) {
 	if top > s.max && s.sum > 0 {
 		f := exp(s.max - top)

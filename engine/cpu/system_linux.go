@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adviseHuge asks for huge pages; a refusal costs only speed.
+// adviseHuge requests huge pages. If the system refuses, only speed is lost.
 func adviseHuge(m []byte) {
 	const huge = 2 << 20
 	if len(m) >= huge {
@@ -43,8 +43,8 @@ func Cores() int {
 	return len(seen)
 }
 
-// systemMemory returns the memory that this process may have and its free part, in
-// bytes: the machine's, or less where a control group limits it.
+// systemMemory returns the memory that this process may use and its free part,
+// in bytes. It is the machine's memory, or less if a control group limits it.
 func systemMemory() (total, free int64) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -76,7 +76,8 @@ func systemMemory() (total, free int64) {
 	return total, free
 }
 
-// untouched returns how much of an anonymous mapping has no page yet.
+// untouched returns the size of the part of an anonymous mapping that has no
+// physical pages yet.
 func (m memory) untouched() int64 {
 	const chunk = 1 << 30
 	page := os.Getpagesize()
@@ -87,7 +88,7 @@ func (m memory) untouched() int64 {
 		pages := (len(part) + page - 1) / page
 		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), uintptr(unsafe.Pointer(&state[0])))
 		if e != 0 {
-			return 0 // unknown, so the system's own figure has to do
+			return 0 // unknown, so the system's value is used unchanged
 		}
 		for i := range pages {
 			if state[i]&1 == 0 {

@@ -8,7 +8,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// checkPictures rejects batches whose lists about pictures do not fit their rows.
+// checkPictures rejects batches whose picture data does not fit their rows.
 func checkPictures(b *llm.Batch) error {
 	n := len(b.Tokens)
 	if b.Coords != nil && len(b.Coords) != n || b.Embds != nil && len(b.Embds) != n || b.Sees != nil && len(b.Sees) != n {
@@ -20,8 +20,8 @@ func checkPictures(b *llm.Batch) error {
 	return nil
 }
 
-// supplied copies a row, or puts the embedding that the batch supplies in its
-// place.
+// supplied copies a row, or replaces it by the embedding that the batch
+// supplies.
 func (p *program) supplied(op graph.Supplied, dst, x []float32, row int) {
 	if p.b.Embds == nil || p.b.Embds[row] == nil {
 		copy(dst, x)
@@ -42,7 +42,8 @@ func clamp(dst, x []float32, low, high float32) {
 	}
 }
 
-// merge joins the rows from an output row on, or takes their mean.
+// merge concatenates op.Rows input rows, beginning with an output row, or takes
+// their mean.
 func (c *compiler) merge(n graph.Node, op graph.Merge) rowOp {
 	p := c.p
 	return func(row int) {

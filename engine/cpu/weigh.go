@@ -10,7 +10,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// weigh turns the scores of a chunk, pages lo to lo+len(used), into weights, and
+// weigh turns the scores of a chunk, whose pages begin at lo, into weights. It
 // stores the maximum and the sum of each query in chunks.
 func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks []softmax) {
 	b := t.p.b
@@ -57,8 +57,8 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks [
 	}
 }
 
-// factor returns the multiplier for the scores of a row at pos, after the soft
-// cap if there is one.
+// factor returns the multiplier for the scores of a row at pos. If there is a
+// soft cap, it applies after it.
 func (t *attention) factor(pos int) float32 {
 	f := t.Scale
 	if t.Softcap > 0 || t.bias != nil {
@@ -71,8 +71,8 @@ func (t *attention) factor(pos int) float32 {
 	return f * t.temper.Factor(to-from)
 }
 
-// see sets a bit for each cell of a page that a row at pos sees, in pages from
-// page on of a context of length cells. It returns the number of pages.
+// see sets a bit for each cell that a row at pos sees, in the pages from page
+// on of a context with length cells. It returns the number of cells.
 func (t *attention) see(visible []uint64, pos, tile, page, length int) int {
 	from, to := t.Sees(pos, length)
 	to = max(to, min(tile, length))
@@ -103,13 +103,13 @@ func shift(x []float32, c float32) {
 }
 
 // finish writes the output of one query head of one row. offset is what its
-// scores lack, where there is no soft cap.
+// scores lack. It is used only without a soft cap.
 func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head int) {
 	if t.sinkLogits != nil {
 		logit := t.sinkLogits[head]
 		if t.cache.channels != nil && t.Softcap == 0 {
 			f := t.factor(int(t.p.b.Pos[row]))
-			if t.bias != nil { // the factor leaves the scale out
+			if t.bias != nil { // with a bias the factor does not include the scale
 				f *= t.Scale
 			}
 			logit -= f * offset
@@ -132,8 +132,8 @@ func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head 
 	}
 }
 
-// makeFinite replaces infinities by the largest value and NaN by 0: values near
-// the end of the float32 range can add up to them.
+// makeFinite replaces infinities by the largest value and NaN by 0. Sums of
+// values near the end of the float32 range can give both.
 func makeFinite(x []float32) {
 	for i, v := range x {
 		if v != v {

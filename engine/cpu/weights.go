@@ -25,8 +25,8 @@ type mat struct {
 type raw struct {
 	w    *graph.Weight
 	data []byte
-	// seen holds a bit for each panel whose scales were looked at when it was
-	// first read: a file that is run from its mapping is not read at load.
+	// seen has a bit for each panel whose scales were checked when it was first
+	// read. A file that is used from its mapping is not read at load.
 	seen []atomic.Uint32
 }
 
@@ -41,7 +41,7 @@ func newRaw(w *graph.Weight, data []byte, unchecked bool) raw {
 	return raw{w, data, seen}
 }
 
-// finite looks at the scales of a panel at its first use.
+// finite checks the scales of a panel when it is first used.
 func (m *raw) finite(panel int) error {
 	word, bit := &m.seen[panel/32], uint32(1)<<(panel%32)
 	if word.Load()&bit != 0 {
@@ -66,23 +66,23 @@ func (m *raw) row(dst []float32, r int) {
 // quantised reports whether the matrix multiplies quantised activations.
 func (m *mat) quantised() bool { return m.packed != nil && kernel.Quantized(m.w.Type) }
 
-// panels is the number of row panels of one matrix.
+// panels returns the number of row panels of one matrix.
 func (m *mat) panels() int { return (m.w.Rows() + kernel.PanelRows - 1) / kernel.PanelRows }
 
-// bytes is the size of one matrix.
+// bytes returns the size of one matrix.
 func (m *mat) bytes() int { return m.w.Rows() * m.w.Type.RowBytes(m.w.Cols()) }
 
 // An idle worker prefetches headBytes of the next weights at once, since
-// kernels prefetch what follows, and up to aheadBytes while it waits,
-// fetchBytes between two polls.
+// kernels prefetch what follows. While it waits, it prefetches up to
+// aheadBytes, with fetchBytes between two polls.
 const (
 	headBytes     = 8 << 10
 	aheadBytes    = 128 << 10
 	prefetchBytes = 512
 )
 
-// head returns the first aheadBytes from panel i on of a packed matrix; nil if
-// it is not packed.
+// head returns the first aheadBytes from panel i on of a packed matrix, or nil
+// if it is not packed.
 func (m *mat) head(i int) []byte {
 	if m.packed == nil {
 		return nil
@@ -121,7 +121,7 @@ type weights struct {
 // shared is a prepared matrix that several programs may hold.
 type shared struct {
 	mat  *mat
-	mem  memory // memory in the arena; nil if the matrix is read in place
+	mem  memory // memory in the arena; nil for a matrix that is read in place
 	in   *arena
 	refs int
 }
@@ -174,7 +174,7 @@ func vectorsOf(p *graph.Plan) []*graph.Weight {
 
 // prepare makes the weights of a plan ready.
 func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (w *weights, err error) {
-	err = fault.Guard(func() error { // vectors are read here, matrices by the workers
+	err = fault.Guard(func() error { // vectors are read here; workers read the matrices
 		w, err = b.weigh(ctx, p, s)
 		return err
 	})
@@ -202,7 +202,7 @@ func (b *Backend) weigh(ctx context.Context, p *graph.Plan, s backend.Sizes) (*w
 	if err != nil {
 		return nil, errors.Join(err, w.release())
 	}
-	in.refs++ // while matrices are added
+	in.refs++ // keep the arena until all matrices are added
 	var total, done int64
 	for _, m := range list {
 		total += int64(len(m.Data))
@@ -226,7 +226,7 @@ func (b *Backend) weigh(ctx context.Context, p *graph.Plan, s backend.Sizes) (*w
 	return w, in.drop()
 }
 
-// vector widens a weight that is used as plain floats.
+// vector converts a weight that is used as plain floats to float32.
 func vector(v *graph.Weight) ([]float32, error) {
 	f := make([]float32, v.Elems())
 	if err := quant.Decode(v.Type, f, v.Data); err != nil {
@@ -235,7 +235,7 @@ func vector(v *graph.Weight) ([]float32, error) {
 	return f, backend.Finite(v, v.Data, 0)
 }
 
-// add prepares one matrix, or shares another program's.
+// add prepares one matrix, or shares it with another program.
 func (w *weights) add(g *graph.Weight, in *arena, done func([]byte)) error {
 	s := w.b.shared[g]
 	if s == nil {
@@ -251,16 +251,16 @@ func (w *weights) add(g *graph.Weight, in *arena, done func([]byte)) error {
 	return nil
 }
 
-// packed returns the size of the packed form of a weight; false if it is read
-// in place.
+// packed returns the size of the packed form of a weight. It returns false if
+// the weight is read in place.
 func packed(g *graph.Weight, o *backend.Options) (int, bool) {
 	size, ok := kernel.PackedSize(g.Type, g.Rows(), g.Cols())
 	return size, ok && !o.NoRepack
 }
 
-// repack fills in the packed form of a matrix, or the raw one where the type
-// has no packed form or repacking is off. done is called with the source's
-// bytes as they are copied.
+// repack makes the packed form of a matrix, or the raw form if the type has no
+// packed form or repacking is off. done is called with the source's bytes as
+// they are copied.
 func (b *Backend) repack(s *shared, done func([]byte)) error {
 	g := s.mat.w
 	rows, cols, n := g.Rows(), g.Cols(), g.Mats()
@@ -310,7 +310,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 	return nil
 }
 
-// floats is a vector weight, nil for nil.
+// floats returns a vector weight. It returns nil for nil.
 func (w *weights) floats(g *graph.Weight) []float32 { return w.vectors[g] }
 
 // quantised returns the values that a matrix reads in quantised form, with the

@@ -276,8 +276,7 @@ func readFull(r io.Reader, buf []byte) error {
 	return nil
 }
 
-// readHeader reads everything before the first row. The header may have at most
-// most bytes.
+// readHeader reads up to the first row. The header may have at most most bytes.
 func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	var start [len(sessionMagic) + 8]byte
 	if err := readFull(r, start[:]); err != nil {

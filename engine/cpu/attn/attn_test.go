@@ -31,8 +31,7 @@ func eachTier(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// dims are head sizes with every kind of tail; the others only when all tests
-// are prefetched.
+// dims are head sizes with every kind of tail. GODWIT_TEST=all adds more sizes.
 var dims = func() []int {
 	if os.Getenv("GODWIT_TEST") == "all" {
 		return []int{32, 40, 64, 80, 96, 112, 128, 192, 256, 512, 576}
@@ -40,8 +39,8 @@ var dims = func() []int {
 	return []int{40, 64, 96, 128, 512, 576}
 }()
 
-// eachForm calls f for every encoding at every head size that it holds; short
-// tests, which emulators run, at three of them with every kernel.
+// eachForm calls f for every encoding at every head size that it supports.
+// Short tests, which run on emulators, use three sizes that reach every kernel.
 func eachForm(t *testing.T, sides []kv.Side, f func(t *testing.T, form *kv.Type, dim int, s kv.Side)) {
 	for _, typ := range kv.Forms() {
 		for _, dim := range dims {
@@ -66,8 +65,8 @@ func random(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// Rows leave a page in the bytes in which they came, whatever lies around
-// them, and so do those that Write encodes.
+// Rows read from a page have the bytes that were written, whatever is around
+// them. This also holds for rows that Write encodes.
 func TestRoundTrip(t *testing.T) {
 	eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {
 		rng := rand.New(rand.NewPCG(1, uint64(dim)))
@@ -112,8 +111,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// pageOf is a page of encoded rows, and the values that they give back in the
-// rotated domain.
+// pageOf returns a page of encoded rows, the rows, and the values that they
+// decode to in the rotated domain.
 func pageOf(rng *rand.Rand, f *Form, cells int) (page Page, rows [][]byte, values [][]float32) {
 	page = f.Page(make([]byte, f.PageBytes()))
 	scratch := NewScratch(f)
@@ -130,17 +129,18 @@ func pageOf(rng *rand.Rand, f *Form, cells int) (page Page, rows [][]byte, value
 	return page, rows, values
 }
 
-// rounding bounds what int8 arithmetic adds: a query value is off by half of
-// a 127th of the largest of its block, a weight times its scale by half of a
-// 255th of the largest of the page, and a level by what its table says.
+// rounding bounds the error that int8 arithmetic adds. A query value is off by
+// half of a 127th of the largest in its block. A weight times its scale is off
+// by half of a 255th of the largest in the page. A level is off by what its
+// table says.
 type rounding struct {
 	first, n int
 	level    float64 // largest error of a level, in units of the scale
-	scaleAt  int     // offset of block 0's scale in a row; -1: float arithmetic
+	scaleAt  int     // offset of block 0's scale in a row; -1 for float arithmetic
 	stride   int
 	per      int
 	signs    bool
-	fine     bool // the query in two steps: off by half of a 127th of a 254th
+	fine     bool // the query has two rows, so it is off by half of a 127th of a 254th
 }
 
 func roundings(f *Form) (list []rounding) {
@@ -171,7 +171,7 @@ func (r rounding) scale(row []byte, v int) float64 {
 	return math.Abs(float64(halfAt(row[r.scaleAt+v/r.per*r.stride:])))
 }
 
-// scoreBound is the largest error of a score.
+// scoreBound returns the largest error of a score.
 func scoreBound(f *Form, q, res []float32, row []byte, value []float32) (bound float64) {
 	for _, r := range roundings(f) {
 		var sum float64
@@ -181,7 +181,8 @@ func scoreBound(f *Form, q, res []float32, row []byte, value []float32) (bound f
 				sum += math.Abs(float64(res[v])) * math.Abs(float64(halfAt(row[resScaleAt(f, v):])))
 			}
 		}
-		// A sum of n products, each rounded, and some more for scales.
+		// This is a sum of n products, each rounded, and a few more roundings
+		// for scales.
 		bound += sum * float64(r.n+8) * 0x1p-24
 		if r.scaleAt < 0 {
 			continue
@@ -210,7 +211,8 @@ func scoreBound(f *Form, q, res []float32, row []byte, value []float32) (bound f
 	return bound * (1 + 1e-3)
 }
 
-// resScaleAt is where the residual scale of the block of value v lies.
+// resScaleAt returns the offset of the residual scale of the block with value
+// v.
 func resScaleAt(f *Form, v int) int {
 	for _, g := range f.Type.Segments(f.HeadDim) {
 		if v >= g.Lane && v < g.Lane+g.Blocks*g.Form.Elems {
@@ -220,8 +222,8 @@ func resScaleAt(f *Form, v int) int {
 	panic("attn: value out of range")
 }
 
-// Scores agree with float64 over the decoded values within what the rounding
-// explains.
+// Scores agree with float64 arithmetic over the decoded values, within the
+// rounding bounds.
 func TestScores(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		for _, float := range []bool{false, true} {
@@ -266,7 +268,7 @@ func testScores(t *testing.T, f *Form) {
 	}
 }
 
-// residual is what the sign planes of a row add to a score.
+// residual returns what the sign planes of a row add to a score.
 func residual(f *Form, res []float32, row []byte) (sum float64) {
 	for _, g := range f.Type.Segments(f.HeadDim) {
 		r := g.Form.Residual
@@ -288,7 +290,8 @@ func residual(f *Form, res []float32, row []byte) (sum float64) {
 	return sum
 }
 
-// Sums of weighted values agree with float64 too, as V and as a view of K.
+// Sums of weighted values also agree with float64 arithmetic, for V and for V
+// as a view of K.
 func TestAccumulate(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		for _, float := range []bool{false, true} {
@@ -348,7 +351,7 @@ func testAccumulate(t *testing.T, f *Form) {
 	}
 }
 
-// minimum is what an affine form adds to value v.
+// minimum returns what an affine form adds to value v.
 func minimum(f *Form, row []byte, v int) float64 {
 	for _, g := range f.Type.Segments(f.HeadDim) {
 		if g.Form.Scale.Affine && v >= g.Lane && v < g.Lane+g.Blocks*g.Form.Elems {

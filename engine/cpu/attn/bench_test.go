@@ -10,8 +10,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// chunkPages is how many pages the backend gives to a kernel at once, at most:
-// longPages of package cpu.
+// chunkPages is the largest number of pages that the backend passes to a kernel
+// in one call: longPages of package cpu.
 const chunkPages = 32
 
 // stepBench is one decode step of one KV head over a context.
@@ -19,7 +19,7 @@ type stepBench struct {
 	k, v    *Form
 	kData   []byte
 	vData   []byte
-	heads   int // one behind the other
+	heads   int // number of heads, which run one after another
 	pages   int
 	q       *Queries
 	scores  []float32
@@ -110,11 +110,12 @@ func (s *stepBench) bench(b *testing.B, scale float32) {
 		head = (head + 1) % s.heads
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tokens), "ns/token")
-	b.ReportMetric(float64(best.Nanoseconds())/float64(tokens), "best-ns/token") // on a busy machine
+	b.ReportMetric(float64(best.Nanoseconds())/float64(tokens), "best-ns/token") // useful on a busy machine
 }
 
-// BenchmarkDecode is a decode step over a synthetic cache: nanoseconds per
-// token and KV head, with the cache in the second-level cache and in memory.
+// BenchmarkDecode runs a decode step over a synthetic cache, in the
+// second-level cache and in memory. It reports nanoseconds per token and KV
+// head.
 func BenchmarkDecode(b *testing.B) {
 	for _, ctx := range []struct {
 		name   string
@@ -134,8 +135,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkPrefill is 48 queries over a chunk of the context: nanoseconds per
-// query and cell.
+// BenchmarkPrefill runs 48 queries over a chunk of the context. It reports
+// nanoseconds per query and cell.
 func BenchmarkPrefill(b *testing.B) {
 	for _, dim := range []int{64, 128, 256} {
 		for _, t := range []string{"f16", "q8_0", "turbo4", "turbo3", "gw3"} {

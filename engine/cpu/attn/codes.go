@@ -8,41 +8,41 @@ import (
 	"godwit/engine/kv"
 )
 
-// codes is a segment whose values are codes of 2, 3, 4, 5 or 8 bits with a level
-// table and an f16 scale per block, or trellis codes (see trellis.go).
+// codes is a segment whose values are codes of 2, 3, 4, 5 or 8 bits with a
+// level table and an f16 scale per block, or trellis codes (see trellis.go).
 //
-// A page of codes is a row of steps of 64 codes, each the operand of one
-// integer dot product: 16 lanes of 4. In a page of K a lane is a token and its
-// four codes are values of the head; step 4g+t holds values 4g to 4g+3 of
-// tokens 16t to 16t+15. In a page of V a lane is a value and its four codes are
-// tokens: every chunk of 64 values (32 where blocks are that short) has 16
-// groups of four tokens, and each group one step for every 16 values.
+// A page of codes is a sequence of steps of 64 codes. Each step is the operand
+// of one integer dot product: 16 lanes of 4. In a page of K a lane is a token
+// and its four codes are values of the head. Step 4g+t holds values 4g to 4g+3
+// of tokens 16t to 16t+15. In a page of V a lane is a value and its four codes
+// are tokens. Every chunk of 64 values (32 if blocks are that short) has 16
+// groups of four tokens, and each group has one step for every 16 values.
 //
 // A plane of b bits holds 8/b steps in 64 bytes, the first in the lowest bits.
 // Codes of 3 and 5 bits take two planes, 8-bit codes one. After the planes come
-// the sign plane of a residual and the scales, minima and residual scales
+// the sign plane of a residual and the scales, minima and residual scales,
 // [block][64 tokens]. The bytes that attention does not read are the rest of
 // the page: the planes of a second half (see twin), and unread bytes of rows.
-// Both together take exactly the bytes of the rows.
+// Together, both parts take exactly as many bytes as the rows.
 type codes struct {
 	kv.Segment
 	side   kv.Side
 	float  bool
-	values int // values of a head including padding; half of them where they have a twin
+	values int // values of a head including padding; half of them if there is a twin
 	elems  int // values per block
 	chunk  int // contiguous values in a page of V
 	levels *levels
-	cyclic *trellis // trellis codes; nil for others
+	cyclic *trellis // nil if the codes are not trellis codes
 	encode encoder
 
 	low, high, sign      plane
-	scale, min, resScale int // offsets in the page; -1 for none
+	scale, min, resScale int // offsets in the page; -1 if missing
 	rest                 int // offset of the unread bytes in the rest of the page
 	unread               []span
 	unreadBytes          int
 	restBytes            int   // unread bytes per page
 	read                 span  // the bytes that attention reads
-	twin                 *twin // nil where no half is an image of the other
+	twin                 *twin // nil if no half is an image of the other
 }
 
 // plane is where some bits of every code lie in a page.
@@ -51,7 +51,7 @@ type plane struct{ at, bits int }
 // span is a range of bytes of a block or a page.
 type span struct{ at, n int }
 
-// arrangeable reports whether a simple form has the shape that codes takes.
+// arrangeable reports whether codes can store a simple form.
 func arrangeable(t *kv.Type) bool {
 	c := &t.Codes
 	if t.Elems == 0 || t.Elems%32 != 0 || t.Elems > 64 && t.Elems%64 != 0 || t.Elems > maxElems || t.Scale.Rule == kv.NoScale {
@@ -85,14 +85,14 @@ func arrangeable(t *kv.Type) bool {
 	return ok
 }
 
-// maxElems is the largest block.
+// maxElems is the largest number of values per block.
 const maxElems = 256
 
 // reads reports whether attention reads the residual of a form.
 func reads(r *kv.Residual) bool { return r != nil && r.Factor != 0 }
 
-// unread lists the bytes of a block that attention does not read; ok is false
-// if the other bytes overlap or reach beyond the block.
+// unread lists the bytes of a block that attention does not read. ok is false
+// if the other bytes overlap or extend beyond the block.
 func unread(t *kv.Type) (list []span, ok bool) {
 	used := []span{{t.Scale.At, 2}}
 	if t.Scale.Affine {
@@ -173,8 +173,8 @@ func newCodes(g kv.Segment, begin places, o Options, alone bool) *codes {
 	return p
 }
 
-// takeFrom returns a function that allocates byte ranges one after another from
-// at.
+// takeFrom returns a function that allocates consecutive byte ranges, starting
+// at at.
 func takeFrom(at *int) func(bytes int) int {
 	return func(bytes int) int {
 		first := *at
@@ -209,8 +209,8 @@ func (p *codes) rests() int { return p.restBytes }
 
 func (p *codes) scratch() int { return p.values * Cells }
 
-// prefetchForWrite prefetches the planes of K for writing, where a cell has codes in every
-// line or every fourth, and the cell's share of the rest.
+// prefetchForWrite prefetches for writing the planes of K, in which a cell has codes in every line
+// or every fourth line, and the cell's part of the rest.
 func (p *codes) prefetchForWrite(page Page, cell int) {
 	p.prefetchPlanes(page.Read, cell)
 	if p.twin != nil {
@@ -337,7 +337,8 @@ func (p *codes) getHalf(block []byte, to int, page []byte, at, cell, b int) {
 	copy(block[to:to+2], page[at+2*(b*Cells+cell):])
 }
 
-// step returns the step of a cell's value d, and its byte in the step.
+// step returns the step that contains value d of a cell, and the byte in the
+// step.
 func (p *codes) step(cell, d int) (step, at int) {
 	if p.side == kv.K {
 		return d/4*4 + cell/16, cell%16*4 + d%4
@@ -378,7 +379,7 @@ func (p *codes) gatherPlanes(c []uint8, page []byte, cell, b int) {
 	}
 }
 
-// scatter writes the bits of the codes of block b, from bit first on, into a
+// scatter writes bits of the codes of block b, starting with bit first, into a
 // plane.
 func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int) {
 	at := page[pl.at:]
@@ -392,8 +393,8 @@ func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int
 	}
 }
 
-// scatterTokensGeneric puts bits of four codes at a time, from bit first on,
-// into every fourth step of a plane of K.
+// scatterTokensGeneric writes bits of four codes at a time, starting with bit
+// first, into every fourth step of a plane of K.
 func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
 	last := 8/width - 1 // mask of the step index within a line of 64 bytes
 	log := bits.Len(uint(last))
@@ -408,8 +409,8 @@ func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
 	}
 }
 
-// scatterValuesGeneric puts bits of 16 codes at a time, from bit first on, into
-// the steps of a plane of V, at byte at of each lane.
+// scatterValuesGeneric writes bits of 16 codes at a time, starting with bit
+// first, into the steps of a plane of V, at byte at of each lane.
 func scatterValuesGeneric(plane, c []uint8, step, width, at, first int) {
 	last := 8/width - 1
 	log := bits.Len(uint(last))

@@ -78,8 +78,8 @@ func (p *codes) prepare(r *prepared, i int, q, res []float32) {
 	}
 }
 
-// sum stores the factor of a block's minima: the sum of the query's values, as
-// rounded in int8 arithmetic.
+// sum stores the factor of a block's minima. It is the sum of the query's
+// values, rounded as in int8 arithmetic.
 func (p *codes) sum(r *prepared, i int, q []float32) {
 	for b := range p.Blocks {
 		sum := &r.sums[i*p.Blocks+b]
@@ -108,7 +108,7 @@ func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scr
 	}
 }
 
-// symmetric returns how many of the first visits read their pages in the same way.
+// symmetric returns the number of leading visits without asymmetric cells.
 func (p *codes) symmetric(visits []Visit) int {
 	if p.twin == nil {
 		return len(visits)
@@ -131,8 +131,8 @@ func (p *codes) scoresSymmetric(dst []float32, r *prepared, n int, visits []Visi
 	}
 }
 
-// scoresPage adds the scores of a page's codes. meta has their scales and the
-// like: the page itself, or the page whose rest it is.
+// scoresPage adds the scores of a page's codes. meta holds their scales. It is
+// the page itself or, if page is the rest of a page, that page.
 func (p *codes) scoresPage(dst []float32, r *prepared, n int, page, meta []byte, ahead int, s *Scratch) {
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)
@@ -158,9 +158,9 @@ func (p *codes) scoresPage(dst []float32, r *prepared, n int, page, meta []byte,
 	}
 }
 
-// expand makes a byte of every code of a page, at least for the tokens in used:
-// its int8 level, on K above levels.zero. Where the page stores such bytes
-// already, far is the distance that their reader prefetches.
+// expand turns the codes of a page into bytes, at least for the tokens in used.
+// A byte is the int8 level. On K it is levels.zero higher. If the page already
+// stores such bytes, far is the distance that their reader prefetches.
 func (p *codes) expand(page []byte, ahead int, used uint64, s *Scratch) (tile []byte, far int) {
 	switch {
 	case p.levels.plain:
@@ -189,7 +189,7 @@ func (p *codes) planes(page []byte) planes {
 	return pl
 }
 
-// expandFloat makes the bytes that decode turns into levels.
+// expandFloat makes the bytes that decode converts to levels.
 func (p *codes) expandFloat(page []byte, ahead int, used uint64, s *Scratch) []byte {
 	if p.levels.exact {
 		tile, _ := p.expand(page, ahead, used, s)
@@ -250,7 +250,8 @@ func (p *codes) accumulateSymmetric(acc []float32, ld int, w []float32, n int, v
 	}
 }
 
-// accumulatePage adds a page except its first blocks; meta is as in scoresPage.
+// accumulatePage adds a page without its first blocks. meta is as in
+// scoresPage.
 func (p *codes) accumulatePage(acc []float32, ld int, w []float32, n int, page, meta []byte, ahead int, used uint64, blocks int, s *Scratch) {
 	if p.float {
 		p.accumulateFloat(acc, ld, w, n, page, ahead, used, s)
@@ -304,7 +305,8 @@ func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page, m
 	}
 }
 
-// valuesTile returns the chunk of the tile from value d on in the order of V.
+// valuesTile returns the chunk of the tile that begins at value d, in the order
+// of V.
 func (p *codes) valuesTile(tile []byte, d int, s *Scratch) []byte {
 	if p.side == kv.V {
 		return tile[d*Cells:]
@@ -337,7 +339,7 @@ func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page 
 	}
 }
 
-// groupsOf has a bit for each group of four cells with a used one.
+// groupsOf returns a bit for each group of four cells that contains a used one.
 func groupsOf(used uint64) (groups uint64) {
 	for g := range 16 {
 		if used>>(4*g)&15 != 0 {

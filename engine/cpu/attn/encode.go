@@ -60,22 +60,22 @@ func (p *codes) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (s
 	return saturated
 }
 
-// store writes the codes and the scale of a block; the result is 1 if the scale
+// store writes the codes and the scale of a block. It returns 1 if the scale
 // was saturated.
 func (p *codes) store(page Page, cell, block int, c []uint8, scale float32) int {
 	p.scatterAll(page, cell, block, c)
 	return putScale(page.Read[p.scale+2*(block*Cells+cell):], scale)
 }
 
-// putScale stores v as f16; the result is 1 if it had to be saturated.
+// putScale stores v as f16. It returns 1 if the value was saturated.
 func putScale(dst []byte, v float32) int {
 	h, n := saturated(v)
 	binary.LittleEndian.PutUint16(dst, h)
 	return n
 }
 
-// saturated rounds to f16. Values that are too large become the largest one and
-// NaN becomes 0; n is then 1.
+// saturated rounds to f16. Values that are too large become the largest f16,
+// and NaN becomes 0. n is 1 in these cases.
 func saturated(v float32) (h uint16, n int) {
 	h = dtype.F32ToF16(v)
 	switch {
@@ -201,8 +201,8 @@ func (p *codes) encodeRotated(page Page, cell, first int, x []float32, s *Scratc
 	return p.store(page, cell, first/p.elems, c, n)
 }
 
-// encodeAmax implements the rule StockAmax. Blocks that are not finite go
-// through the type's own encoder.
+// encodeAmax implements the rule StockAmax. Blocks that are not finite use the
+// type's own encoder.
 func (p *codes) encodeAmax(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	if t.Rotation.Size > 0 {

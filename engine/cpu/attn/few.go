@@ -6,8 +6,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// few is a segment of plain floats in which a page has only some cells. Rows are
-// kept as they are and read by the float kernels.
+// few is a segment of plain floats for pages with fewer cells than usual. Rows
+// are stored unchanged and read by the float kernels.
 type few struct{ *rows }
 
 func newFew(g kv.Segment, begin places, cells int) few { return few{newRows(g, begin, cells)} }
@@ -46,8 +46,8 @@ func (p few) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratc
 	}
 }
 
-// dotsGeneric adds the dot products of n queries with some rows of so many
-// values. The products of a query are contiguous; queries are Cells apart.
+// dotsGeneric adds the dot products of n queries with some rows of values
+// values each. The products of a query are contiguous. Queries are Cells apart.
 func dotsGeneric(dst, q, x []float32, values, n, rows int) {
 	for i := range n {
 		for c := range rows {

@@ -10,7 +10,7 @@ import (
 
 // floats is a segment of plain floats. Arithmetic is in float32.
 //
-// A page of K is [value][64 tokens]: every value of the head is a line of 64
+// A page of K is [value][64 tokens]. Every value of the head is a line of 64
 // tokens, so that dot products need no sum across lanes. A page of V is [chunk
 // of 64 values][64 tokens][64 values], with a narrower last chunk.
 //
@@ -28,7 +28,7 @@ func newFloats(g kv.Segment, begin places, o Options) *floats {
 	return &floats{Segment: g, at: begin.read, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
 }
 
-// area returns the segment's share of a page.
+// area returns the segment's part of a page.
 func (p *floats) area(page []byte) []byte {
 	return page[p.at:][:p.Dim*p.size*Cells]
 }
@@ -79,7 +79,7 @@ func (p *floats) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (
 	return saturated
 }
 
-// prefetchForWrite prefetches a whole page of K for writing: a cell has a value in every
+// prefetchForWrite prefetches a whole page of K for writing, because a cell has a value in every
 // line of 64 tokens.
 func (p *floats) prefetchForWrite(page Page, cell int) {
 	a := p.area(page.Read)
@@ -111,7 +111,8 @@ func (p *floats) put(page Page, cell int, row []byte) (asymmetric bool) {
 	return false
 }
 
-// spreadHalvesGeneric stores 16-bit values one line of K apart.
+// spreadHalvesGeneric stores 16-bit values, each one line of K after the
+// previous one.
 func spreadHalvesGeneric(dst, src []byte) {
 	for d := range len(src) / 2 {
 		binary.LittleEndian.PutUint16(dst[2*d*Cells:], binary.LittleEndian.Uint16(src[2*d:]))
@@ -138,8 +139,8 @@ func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, s *Sc
 	}
 }
 
-// scoresPage scores one page. then, if not 0, is the distance that steps
-// without a cell prefetch.
+// scoresPage scores one page. If then is not 0, it is the prefetch distance for
+// the values after the first v.Cells of the head.
 func (p *floats) scoresPage(dst, coef []float32, n int, v *Visit, then int) {
 	a := p.area(v.Page)
 	ahead := v.Ahead

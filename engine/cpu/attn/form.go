@@ -40,13 +40,13 @@ type segment interface {
 	// write encodes the segment's values of a head into a cell and returns the
 	// number of saturated blocks, as kv.Type.Encode does.
 	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
-	// prefetchForWrite prefetches for writing what write changes.
+	// prefetchForWrite prefetches for writing the lines that write changes.
 	prefetchForWrite(page Page, cell int)
 	// put and get move a cell between the page and a head's row. put reports
 	// whether the cell is asymmetric.
 	put(page Page, cell int, row []byte) (asymmetric bool)
 	get(row []byte, page Page, cell int)
-	// room allocates the memory of n queries; prepare fills in query i from the
+	// room allocates the memory of n queries. prepare fills in query i from the
 	// rotated query and its second vector.
 	room(n int) prepared
 	prepare(p *prepared, i int, q, res []float32)
@@ -55,14 +55,14 @@ type segment interface {
 	// accumulate adds the cells of pages to n accumulators, a row of Padded
 	// values each.
 	accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch)
-	// first returns the segment, or a piece of it, restricted to the first dim
-	// values of the head; nil if it has none of them.
+	// first returns the part of the segment within the first dim values of the
+	// head, or nil if there is none.
 	first(dim int) segment
-	// reads is the number of bytes of a page that attention reads, rests the
-	// number of the others.
+	// reads returns the number of bytes of a page that attention reads, and
+	// rests the number of the other bytes.
 	reads() int
 	rests() int
-	// scratch is the size in bytes of a decoded tile.
+	// scratch returns the size of a decoded tile in bytes.
 	scratch() int
 }
 
@@ -106,29 +106,30 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 // which may lie elsewhere.
 type Page struct{ Read, Rest []byte }
 
-// places is the offset of a segment in Read and Rest.
+// places holds the offsets of a segment in Read and Rest.
 type places struct{ read, rest int }
 
-// Page divides PageBytes contiguous bytes.
+// Page divides PageBytes contiguous bytes into the two parts.
 func (f *Form) Page(b []byte) Page {
 	n := f.ReadBytes()
 	return Page{b[:n:n], b[n:]}
 }
 
-// RowBytes is the encoded size of one head of one cell.
+// RowBytes returns the encoded size of one head of one cell.
 func (f *Form) RowBytes() int { return f.row }
 
-// PageBytes is the size of one head of one page.
+// PageBytes returns the size of one head of one page.
 func (f *Form) PageBytes() int { return f.cells * f.row }
 
-// Cells is the number of cells of a page.
+// Cells returns the number of cells of a page.
 func (f *Form) Cells() int { return f.cells }
 
-// ReadBytes is the number of bytes that attention reads of one head of a page.
+// ReadBytes returns the number of bytes that attention reads of one head of a
+// page.
 func (f *Form) ReadBytes() int { return f.read }
 
-// Ahead is how many pages before its use a page should be prefetched, so that
-// fetching takes about as long as computing.
+// Ahead returns how many pages ahead to prefetch, so that fetching takes about
+// as long as computing.
 func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.read) }
 
 const aheadBytes = 10 << 10
@@ -143,7 +144,8 @@ func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (sa
 	return saturated
 }
 
-// PrefetchForWrite prefetches for writing what Write changes in a page.
+// PrefetchForWrite prefetches for writing the lines that Write changes in a
+// page.
 func (f *Form) PrefetchForWrite(page Page, cell int) {
 	for _, p := range f.segments {
 		p.prefetchForWrite(page, cell)
@@ -151,9 +153,9 @@ func (f *Form) PrefetchForWrite(page Page, cell int) {
 }
 
 // Pack encodes all cells of a page from their exact form, which has the same
-// rotation. The form must be one that is packed by page. A level that is not
-// nil is applied before the rotation to the packed form only. The result is the
-// sum of Write's over all cells.
+// rotation. f must be a form that is packed by page. channels that are not nil
+// are applied before the rotation, to the packed form only. Pack returns the
+// sum of what Write would return for each cell.
 func (f *Form) Pack(page Page, exact *Form, from Page, channels *kv.Channels, s *Scratch) (saturated int) {
 	for c := 0; c < f.cells; c += abreast {
 		exact.rotated(s.head, f.Padded, from.Read, c)
@@ -170,15 +172,15 @@ func (f *Form) Pack(page Page, exact *Form, from Page, channels *kv.Channels, s 
 	return saturated
 }
 
-// rotated reads four cells of a form with byte codes in the rotated domain.
+// rotated reads four cells, starting at cell, in the rotated domain. The form
+// must have byte codes.
 func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
 	for i, p := range f.segments {
 		p.(*codes).rotated(dst[f.shapes[i].Lane:], ld, page, cell)
 	}
 }
 
-// renormalise inverts a cell's rotation, normalises the values and rotates them as f
-// does.
+// renormalise undoes the rotation of an exact cell, normalises its values, and rotates them for f.
 func (f *Form) renormalise(dst []float32, exact *Form, page Page, cell int, channels *kv.Channels, s *Scratch) {
 	row, v := s.row[:exact.row], s.value[:f.HeadDim]
 	exact.Get(row, page, cell)
@@ -219,17 +221,17 @@ func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (asymmet
 }
 
 // Twins reports whether attention reads only half of the rotated values,
-// because the other half is its image. Pages with asymmetric cells are read in both
-// halves.
+// because the other half is an image of it. Pages with asymmetric cells are
+// read in both halves.
 func (f *Form) Twins() bool {
 	p, ok := f.segments[0].(*codes)
 	return ok && p.twin != nil
 }
 
-// Visit is a page that attention reads, and the place of its scores.
+// Visit is a page that attention reads, and the location of its scores.
 type Visit struct {
 	Page  []byte // the bytes that attention reads
-	Ahead int    // distance from Page to the bytes to prefetch meanwhile (see Distance); 0 for none
+	Ahead int    // distance from Page to the bytes to prefetch while it is read (see Distance); 0 for none
 	At    int    // offset of the page's [queries][Cells] scores, and later weights
 	Cells int    // number of filled cells
 	Used  uint64 // one bit per cell with a weight
@@ -252,16 +254,16 @@ func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
 	}
 }
 
-// Accumulate adds the weighted cells of pages to the accumulators: acc is
-// [n][Padded]. Cells that are not used must have weight 0; pages without a used
-// cell are not read.
+// Accumulate adds the weighted cells of pages to the accumulators acc,
+// [n][Padded]. Unused cells must have weight 0. Pages without a used cell are
+// not read.
 func (f *Form) Accumulate(acc, w []float32, n int, visits []Visit, s *Scratch) {
 	for _, p := range f.segments {
 		p.accumulate(acc, f.Padded, w, n, visits, s)
 	}
 }
 
-// View returns the form of V where V is the first dim values of K's rows.
+// View returns the form of V if V is the first dim values of K's rows.
 func (f *Form) View(dim int) *Form {
 	v := *f
 	v.segments, v.read = nil, 0
@@ -274,7 +276,7 @@ func (f *Form) View(dim int) *Form {
 	return &v
 }
 
-// Finish inverts the rotation of a finished accumulator; acc is overwritten.
+// Finish inverts the rotation of a finished accumulator. It overwrites acc.
 func (f *Form) Finish(dst, acc []float32) {
 	if f.Twins() {
 		f.segments[0].(*codes).twin.mirror(acc)
@@ -287,8 +289,9 @@ func (f *Form) Finish(dst, acc []float32) {
 
 // Scratch is the memory of one worker.
 type Scratch struct {
-	// Then is prefetched while a page of float keys is scored, by the values
-	// after the first Cells of the head; nil means that Visit.Ahead continues.
+	// Then is prefetched while a page of float keys is scored, during the
+	// values of the head after the first Cells. If it is nil, Visit.Ahead
+	// continues.
 	Then []byte
 
 	Asymmetric    bool   // the last written cell is asymmetric, see Form.Put

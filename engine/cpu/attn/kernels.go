@@ -52,7 +52,7 @@ type mulAddArgs struct {
 	ahead  int
 }
 
-// lastStep returns the index of the highest bit.
+// lastStep returns the index of the highest set bit.
 func lastStep(steps uint64) int { return bits.Len64(steps) - 1 }
 
 // dotTokensArgs are the arguments of dotTokens for one panel of rows.
@@ -88,7 +88,7 @@ type dotValuesArgs struct {
 	acc    []float32 // [n] rows of 16·vecs values, ld apart
 	ld, n  int
 	tile   []byte
-	planes planes // used instead of tile if it has bits, from value first on
+	planes planes // used instead of tile if it has bits, starting at value first
 	first  int
 	vecs   int
 	w      *[panel][Cells]uint8
@@ -105,8 +105,8 @@ type weights8 struct {
 	signed          bool
 }
 
-// set rounds the weights times the scales of the tokens; a zero weight stays
-// zero whatever the scale. unit is multiplied into the scale of the row.
+// set rounds the weights times the scales of the tokens. A zero weight gives
+// zero, whatever the scale is. unit is multiplied into the scale of the row.
 func (w *weights8) set(weight []float32, n int, scales []byte, unit float32) {
 	w.signed = roundWeights(&w.pos, weight, n, scales, 1, &w.scale)
 	if w.signed {

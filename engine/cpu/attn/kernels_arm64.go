@@ -16,7 +16,7 @@ type (
 	valuesFunc = func(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 )
 
-// Kernels by number of rows less one. mulAdd kernels exist for 32 and 8 lanes,
+// Kernels by number of rows minus one. mulAdd kernels exist for 32 and 8 lanes,
 // code kernels for a tile and for planes of 2 to 4 bits.
 var (
 	mulAddF16        = [][2]mulAddFunc{{mulAddF161x32NEON, mulAddF161x8NEON}, {mulAddF162x32NEON, mulAddF162x8NEON}, {mulAddF163x32NEON, mulAddF163x8NEON}}

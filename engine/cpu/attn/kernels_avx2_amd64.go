@@ -4,7 +4,8 @@ import "godwit/engine/dtype"
 
 type mulAdd2Func = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, ahead int)
 
-// By number of rows less one, and by whether four vectors of eight or one.
+// Kernels by number of rows minus one, and by whether they process four vectors
+// of eight lanes or one.
 var (
 	mulAddF16v2        = [2][2]mulAdd2Func{{mulAddF161x1AVX2, mulAddF161x4AVX2}, {mulAddF162x1AVX2, mulAddF162x4AVX2}}
 	mulAddBF16v2       = [2][2]mulAdd2Func{{mulAddBF161x1AVX2, mulAddBF161x4AVX2}, {mulAddBF162x1AVX2, mulAddBF162x4AVX2}}
@@ -63,7 +64,7 @@ func expandAVX2(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahea
 
 type tokens2Func = func(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, ahead int)
 
-// By rows per query and number of queries, each less one.
+// By rows per query and number of queries, each minus one.
 var tokens256 = [2][3]tokens2Func{
 	{tokens1AVX2, tokens2AVX2, tokens3AVX2},
 	{tokensTwice1AVX2, tokensTwice2AVX2, tokensTwice3AVX2},
@@ -75,7 +76,7 @@ func dotTokensAVX2(a *dotTokensArgs) {
 	_, _, _ = a.dst[n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
 	blocks := q.blocks
 	if q.per == 2 {
-		blocks = 1 // both rows of a block before the next block, in the order of the other kernels
+		blocks = 1 // both rows of a block come before the next block, as in the other kernels
 	}
 	for b := 0; b < q.blocks; b += blocks {
 		v, at := b*q.values/q.blocks, (a.group*q.blocks+b)*panel

@@ -198,7 +198,8 @@ func dotHalfGeneric(w []float32, x []byte) float32 {
 	return fold(&sum)
 }
 
-// fold adds 16 lanes in the order of vector code, halves onto each other.
+// fold adds 16 lanes in the order of the vector code. It adds the upper half to
+// the lower half until one lane is left.
 func fold(x *[16]float32) float32 {
 	for n := 8; n > 0; n /= 2 {
 		for i := range n {

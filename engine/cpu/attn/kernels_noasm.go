@@ -76,8 +76,8 @@ func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
 	transposeFloatsGeneric(dst, x, width, stored)
 }
 
-// Quotients writes x divided by y, both of dst's length, to dst, which may be
-// x.
+// Quotients writes x/y to dst, element by element. All three have the same
+// length, and dst may be x.
 func Quotients(dst, x, y []float32) { quotientsGeneric(dst, x, y) }
 
 func dots(dst, q, x []float32, values, n, rows int) { dotsGeneric(dst, q, x, values, n, rows) }

@@ -21,7 +21,7 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 	return b
 }
 
-// halves is n f16, negative ones among them if signed.
+// halves returns n f16 values. If signed, some are negative.
 func halves(rng *rand.Rand, n int, signed bool) []byte {
 	var b []byte
 	for range n {
@@ -44,7 +44,7 @@ func same(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// The integer kernels give the bits of their plain form.
+// The integer kernels give the same bits as plain Go.
 func TestCodeKernels(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))
@@ -90,7 +90,7 @@ func TestTransposeFloats(t *testing.T) {
 		rng := rand.New(rand.NewPCG(14, 14))
 		for _, stored := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16} {
 			for _, width := range []int{8, 40, 64} {
-				x := halves(rng, width*Cells*2, true) // whatever the bits mean
+				x := halves(rng, width*Cells*2, true) // the bits may have any meaning
 				got, want := make([]byte, 256*width), make([]byte, 256*width)
 				transposeFloats(got, x, width, stored)
 				transposeFloatsGeneric(want, x, width, stored)
@@ -143,7 +143,7 @@ func TestDotKernels(t *testing.T) {
 	})
 }
 
-// Kernels that read planes give the bits of expanding first.
+// Kernels that read planes give the same bits as expanding first.
 func TestPlaneKernels(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 8))
@@ -197,8 +197,9 @@ func TestPlaneKernels(t *testing.T) {
 	})
 }
 
-// Integer arithmetic over several pages at once, some with negative scales, some
-// without weights, gives the bits of plain Go over one after the other.
+// Integer arithmetic over several pages at once gives the same bits as plain Go
+// over one page at a time. Some pages have negative scales and some have no
+// weights.
 func TestRuns(t *testing.T) {
 	was := kernel.Active()
 	defer use(t, was)
@@ -304,7 +305,7 @@ func TestWeightKernels(t *testing.T) {
 			top1 := Logits(got, stride, 0.3, visible, top)
 			top2 := logitsGeneric(want, stride, 0.3, visible, top)
 			same(t, "logits", got, want)
-			if top1 != top2 { // zeros of either sign are the same
+			if top1 != top2 { // zeros of either sign are equal
 				t.Fatalf("largest logit %g, plain Go says %g", top1, top2)
 			}
 			sum1 := Weights(got, stride, visible, top1, tau, kept1)
@@ -356,8 +357,8 @@ func TestWeightKernels(t *testing.T) {
 	})
 }
 
-// mulAdd may fuse: each of n steps is off by at most half a unit in the last
-// place of the running sum and of the product.
+// mulAdd may fuse multiplication and addition. Each of n steps is off by at
+// most half a unit in the last place of the running sum and of the product.
 func TestMulAdd(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 7))
@@ -431,7 +432,7 @@ func testMulAdd(t *testing.T, rng *rand.Rand, stored dtype.Type, finite bool, n,
 	}
 }
 
-// Read as finite, an infinity counts as the largest value, and a step without
+// With finite set, an infinity counts as the largest value, and a step without
 // weight adds nothing.
 func TestMulAddFinite(t *testing.T) {
 	eachTier(t, func(t *testing.T) {

@@ -8,28 +8,29 @@ import (
 )
 
 // levels is the level table of a form in the layout of the kernels: level =
-// unit·(table - zero). The table repeats to 64 bytes because a byte permute
+// unit·(table - zero). The table is repeated to 64 bytes because a byte permute
 // reads six bits.
 type levels struct {
 	unit  float32 // unit of the int8 levels
-	zero  int32   // offset of the table's bytes above the levels: 128 on K, whose bytes are unsigned
+	zero  int32   // how much the table's bytes are above the levels: 128 on K, whose bytes are unsigned
 	table [64]byte
-	exact bool // int8 is the level itself, less centre; unit is then 1, or the trellis's own
-	// centre is the offset of the table's levels below the real levels where a
-	// minimum is added: on V, where weights are rounded, a level far from zero
-	// would carry the rounding error of its weight.
+	exact bool // the int8 value is the level itself minus centre; unit is then 1, or the trellis's own unit
+	// centre is how much the table's levels are below the real levels of affine
+	// forms. It is used on V, where weights are rounded. There a level far from
+	// zero would multiply the rounding error of its weight.
 	centre float32
 	float  [16]float32 // levels, repeated; up to 4 bits and not exact
-	// squares of the levels, repeated, in the order in which an encoder adds
-	// them.
+	// squares are the repeated squares of the levels, in the order in which an
+	// encoder adds them.
 	squares [16]float32
 	plain   bool     // codes are the table's bytes themselves
 	index   [64]byte // a table that returns the code itself
-	placed  []byte   // tables for codes at other bits of an index, see placements
+	placed  []byte   // tables for codes at other bit positions of an index; see placements
 }
 
-// placements are the positions of a code's three bits among the six index bits,
-// one table each: the first of the two low bits, and the third.
+// placements lists the positions of a code's three bits among the six index
+// bits: the first of the two low bits, and the third bit. Each has its own
+// table.
 var placements = [5][2]int{{0, 4}, {2, 1}, {4, 2}, {4, 3}, {2, 5}}
 
 func newLevels(t *kv.Type, s kv.Side) *levels {
@@ -69,8 +70,8 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	return l
 }
 
-// makePlaced makes the tables of placements. Codes without three bits have one, the
-// table itself.
+// makePlaced makes the tables of placements. Codes that do not have three bits
+// have only one, the table itself.
 func (l *levels) makePlaced(bits int) {
 	if bits != 3 {
 		l.placed = l.table[:]
@@ -83,9 +84,10 @@ func (l *levels) makePlaced(bits int) {
 	}
 }
 
-// integers rounds levels to multiples of a common unit, at most 127 times. The
-// unit is 1 where that is exact. Otherwise it is the one with the least squared
-// error among units up to twice the smallest possible.
+// integers rounds levels to multiples of a common unit, with factors from -127
+// to 127. The unit is 1 if the levels are then exact. Otherwise it is the unit
+// with the smallest squared error, among units from the smallest possible to
+// twice as large.
 func integers(level []float32) (ints []int8, unit float32, exact bool) {
 	var top float64
 	for _, v := range level {

@@ -65,7 +65,7 @@ func pack(block []byte, f *kv.Codes, c []uint8) {
 }
 
 // unstream reads consecutive codes of the given width, least significant bit
-// first; len(c) is a multiple of 8, so every 8 codes end on a byte.
+// first. len(c) is a multiple of 8, so every 8 codes end on a byte boundary.
 func unstream(c []uint8, src []byte, bits int) {
 	mask := uint64(1)<<bits - 1
 	for i := 0; i < len(c); i += 8 {
@@ -101,7 +101,8 @@ func f32At(x []byte) float32 { return math.Float32frombits(binary.LittleEndian.U
 
 func putF32(x []byte, v float32) { binary.LittleEndian.PutUint32(x, math.Float32bits(v)) }
 
-// Distance returns how many bytes next lies after page; 0 if there is no next.
+// Distance returns the distance from page to next in bytes, or 0 if there is no
+// next.
 func Distance(page, next []byte) int {
 	if len(next) == 0 {
 		return 0
@@ -109,7 +110,7 @@ func Distance(page, next []byte) int {
 	return int(addressOf(next) - addressOf(page))
 }
 
-// aligned returns n bytes that start at a cache line.
+// aligned returns n bytes that start on a cache line.
 func aligned(n int) []byte {
 	b := make([]byte, n+63)
 	off := int(-addressOf(b) & 63)

@@ -126,8 +126,8 @@ func spreadHalves(dst, src []byte) {
 	spreadHalvesBMI2(&dst[0], &src[0], n)
 }
 
-// Quotients writes x divided by y, both of dst's length, to dst, which may be
-// x.
+// Quotients writes x/y to dst, element by element. All three have the same
+// length, and dst may be x.
 func Quotients(dst, x, y []float32) {
 	if !avx512() || !whole(len(dst)) {
 		quotientsGeneric(dst, x, y)

@@ -76,7 +76,7 @@ func scatterValues(plane, c []uint8, step, width, at, first int) {
 	scatterValuesNEON(&plane[0], &c[0], len(c)/16, step, log, width, at, first)
 }
 
-// Keys are split in plain Go.
+// The codes of keys are split in plain Go.
 
 func scatterTokens(plane, c []uint8, step, width, first int) {
 	scatterTokensGeneric(plane, c, step, width, first)
@@ -84,8 +84,8 @@ func scatterTokens(plane, c []uint8, step, width, first int) {
 
 func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
 
-// Quotients writes x divided by y, both of dst's length, to dst, which may be
-// x.
+// Quotients writes x/y to dst, element by element. All three have the same
+// length, and dst may be x.
 func Quotients(dst, x, y []float32) { quotientsGeneric(dst, x, y) }
 
 func dots(dst, q, x []float32, values, n, rows int) { dotsGeneric(dst, q, x, values, n, rows) }

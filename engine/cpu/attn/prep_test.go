@@ -11,7 +11,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// rough are rows at the limits of encoders: NaN, infinity, zeros, large and
+// rough returns rows at the limits of encoders: NaN, infinity, zeros, large and
 // tiny values, ties.
 func rough(rng *rand.Rand, n int) [][]float32 {
 	var list [][]float32
@@ -37,7 +37,7 @@ func rough(rng *rand.Rand, n int) [][]float32 {
 		case 8:
 			clear(x)
 			x[at] = 1
-		case 9: // halves between steps of a 127th
+		case 9: // halfway between multiples of a 127th
 			for j := range x {
 				x[j] = float32(rng.IntN(254)-127) + 0.5
 			}
@@ -58,8 +58,8 @@ func rough(rng *rand.Rand, n int) [][]float32 {
 	return list
 }
 
-// Rows that Write encodes have the bytes of the type's own encoder, which counts
-// as many blocks whose scale is saturated.
+// Rows that Write encodes have the same bytes and the same count of saturated
+// blocks as with the type's own encoder.
 func TestWrite(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {
@@ -81,7 +81,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// Queries and outputs are rotated as the type rotates them, bit by bit.
+// Queries and outputs are rotated to the same bits as by the type.
 func TestRotation(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {
@@ -167,8 +167,8 @@ func TestPrepKernels(t *testing.T) {
 	})
 }
 
-// Dot products of four rows side by side are those of kernel.Dot, and quotients
-// those of a division.
+// Dot products of four rows at once equal those of kernel.Dot, and quotients
+// equal divisions.
 func TestDotsAndQuotients(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(21, 21))

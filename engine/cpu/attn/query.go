@@ -13,19 +13,19 @@ type Queries struct {
 	segments []prepared
 }
 
-// prepared is the queries in the layout that a segment reads.
+// prepared holds the queries in the layout that a segment reads.
 type prepared struct {
 	rows, res   []float32  // [n][values]: the queries unchanged
 	coef, signs []float32  // [panel][chunk of 64 values][6][64]: float arithmetic
 	codes, bits operand    // int8 arithmetic
-	halves      []prepared // queries of asymmetric pages, see twin
+	halves      []prepared // queries for asymmetric pages; see twin
 	rest        []float32  // rounding error of one query, or one query in trellis steps
 	sums        []float32  // [n][block]: sum of the query's values, for affine forms
 }
 
-// operand is queries in int8, one scale per block. A query has one row, or two
-// where keys are so precise that its rounding error would matter: the second
-// row is that error.
+// operand holds queries in int8, with one scale per block. A query has one row.
+// It has two if keys are so precise that its rounding error would matter. The
+// second row is then that error.
 type operand struct {
 	q      []int8    // [panel][chunk of 32 values][6][32]
 	scale  []float32 // [panel][block][6]
@@ -61,8 +61,8 @@ func (q *Queries) Set(i int, x []float32) {
 	}
 }
 
-// Take prepares query i from the preparation of a form in the same rotated
-// domain.
+// Take prepares query i from the preparation for another form in the same
+// rotated domain.
 func (q *Queries) Take(i int, from *Queries) {
 	for j, p := range q.form.segments {
 		p.prepare(&q.segments[j], i, from.rot, nil)
@@ -104,7 +104,7 @@ func newOperand(n, values, blocks, per int) operand {
 
 // set rounds row i to int8, block by block. Stored levels are unit·(u - zero)
 // for an unsigned byte u, so the sums start at -zero·Σq. NaN counts as 0 in the
-// rounded query. A rest that is not nil gets the rounding error.
+// rounded query. If rest is not nil, it receives the rounding error.
 func (o *operand) set(i int, x []float32, unit float32, zero int32, rest []float32) {
 	elems := o.values / o.blocks
 	group, lane := i/panel, i%panel
@@ -137,8 +137,8 @@ func (o *operand) sum(i, b int, l *levels) float32 {
 	return float32(-o.init[at]/l.zero) * (o.scale[at] / l.unit)
 }
 
-// tiny is the magnitude below which int8 scales would not be finite; smaller
-// values count as zero.
+// tiny is the magnitude below which the inverse of an int8 scale would not be
+// finite. Smaller values count as zero.
 const tiny = 1e-35
 
 func maxAbsGeneric(x []float32) (m float32) {
@@ -155,8 +155,8 @@ func nanZero(v float32) float32 {
 	return v
 }
 
-// roundInt8Generic stores x·inv, clamped to 127 and rounded to even, 32 values
-// in each panel's row, and returns the sum.
+// roundInt8Generic stores x·inv, clamped to 127 and rounded to even. Each group
+// of 32 values goes to its row of a panel. It returns the sum.
 func roundInt8Generic(dst []int8, x []float32, inv float32) (sum int32) {
 	for i, v := range x {
 		r := int32(math.RoundToEven(float64(nanZero(float32(v * inv)))))

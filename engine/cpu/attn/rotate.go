@@ -5,7 +5,7 @@ import "godwit/engine/kv"
 // maxRotation is the largest rotation.
 const maxRotation = 1024
 
-// unsigned are signs that change nothing.
+// unsigned holds signs that are all +1.
 var unsigned = func() (s [maxRotation]float32) {
 	for i := range s {
 		s[i] = 1
@@ -14,7 +14,7 @@ var unsigned = func() (s [maxRotation]float32) {
 }()
 
 // rotateBy multiplies x by pre, applies a Walsh-Hadamard transform, and
-// multiplies by c and post. Nil signs, and c of 0, change nothing.
+// multiplies by c and post. Nil signs and a c of 0 have no effect.
 func rotateBy(x, pre, post []float32, c float32) {
 	if pre == nil {
 		pre = unsigned[:]
@@ -29,7 +29,7 @@ func rotateBy(x, pre, post []float32, c float32) {
 }
 
 // forward rotates values as r rotates a stored row, with c instead of
-// r.Forward; for a query c is r.Query.
+// r.Forward. For a query, c is r.Query.
 func forward(r *kv.Rotation, x []float32, c float32) {
 	if r.Mid == nil {
 		rotateBy(x, r.Pre, r.Post, c)
@@ -49,8 +49,8 @@ func backward(r *kv.Rotation, x []float32) {
 	rotateBy(x, r.Mid, r.Pre, r.Inverse)
 }
 
-// rotateQuery prepares one query for keys of a segment: rot, and res where the
-// type has a residual, have the segment's values.
+// rotateQuery prepares one query for keys of a segment. rot has the segment's
+// values, and so has res if the type has a residual.
 func rotateQuery(g *kv.Segment, rot, res, q []float32) {
 	t := g.Form
 	clear(rot[copy(rot, q[g.First:g.First+g.Dim]):])

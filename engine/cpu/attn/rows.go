@@ -5,8 +5,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// rows is a segment that keeps its encoded rows and computes through the type's
-// own codec.
+// rows is a segment that stores its encoded rows and uses the type's own codec.
 type rows struct {
 	kv.Segment
 	values int

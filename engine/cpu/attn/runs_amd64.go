@@ -6,20 +6,21 @@ import (
 	"godwit/engine/kv"
 )
 
-// reads is false because the kernels that read planes process runs of pages.
+// reads returns false because the kernels that read planes process runs of
+// pages.
 func (p *planes) reads(int) bool { return false }
 
-// Kernels that process several pages in one call, since a decode step spends
-// less than a tenth of a microsecond on each. The first of a list is for one
-// row of queries or weights.
+// Kernels that process several pages in one call, because a decode step spends
+// less than a tenth of a microsecond on each page. The first kernel of a list
+// is for one row of queries or weights.
 type (
 	tokensRunFunc = func(dst *float32, visits *byte, n, low, high, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks, chunks int)
 	valuesRunFunc = func(acc *float32, visits *byte, n, low, high, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)
 )
 
 // fusedRows is the largest number of rows for which codes in planes are looked
-// up and multiplied at once, trellisRows the same for trellis codes. Beyond
-// that it is cheaper to store the bytes.
+// up and multiplied in one pass. trellisRows is the same for trellis codes. For
+// more rows it is cheaper to store the bytes first.
 const (
 	fusedRows   = 4
 	trellisRows = panel
@@ -32,7 +33,7 @@ var (
 		3: {tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
 		4: {tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
 	}
-	// Over trellis codes of any bits.
+	// For trellis codes of any number of bits.
 	tokensTrellis512 = [trellisRows]tokensRunFunc{tokens1trellisAVX512, tokens2trellisAVX512, tokens3trellisAVX512, tokens4trellisAVX512, tokens5trellisAVX512, tokens6trellisAVX512}
 	valuesTrellis512 = [trellisRows]valuesRunFunc{values1trellisAVX512, values2trellisAVX512, values3trellisAVX512, values4trellisAVX512, values5trellisAVX512, values6trellisAVX512}
 	// By bits, for chunks of 32 and of 64 values.
@@ -59,16 +60,17 @@ var (
 // bits returns the bits of a code, in one plane or two.
 func (p *codes) bits() int { return p.low.bits + p.high.bits }
 
-// run reports whether pages hold only codes and scales and are read by integer
-// arithmetic.
+// run reports whether pages contain only codes and scales and are read with
+// integer arithmetic.
 func (p *codes) run() bool {
 	return avx512() && !p.float && p.min < 0 && p.sign.bits == 0
 }
 
-// placed returns the tables of the kernels; byte kernels do not read them.
+// placed returns the tables of the kernels. Kernels for byte codes do not read
+// them.
 func (p *codes) placed() *byte { return unsafe.SliceData(p.levels.placed) }
 
-// check panics if visits reach beyond their pages, or n rows beyond x.
+// check panics if visits extend beyond their pages, or n rows beyond x.
 func (p *codes) check(x []float32, n int, visits []Visit) {
 	for i := range visits {
 		v := &visits[i]
@@ -76,7 +78,8 @@ func (p *codes) check(x []float32, n int, visits []Visit) {
 	}
 }
 
-// tokensRun computes scores where it has a kernel for them, or returns false.
+// tokensRun computes scores if it has a kernel for them, and otherwise returns
+// false.
 func (p *codes) tokensRun(dst []float32, r *prepared, n int, visits []Visit) bool {
 	if !p.run() || len(visits) == 0 {
 		return false
@@ -125,8 +128,8 @@ func (p *codes) tokensTrellis(dst []float32, q *operand, n int, visits []Visit) 
 		&q.q[0], &q.scale[0], &q.init[0], q.blocks, p.elems/8)
 }
 
-// valuesRun accumulates as many pages as a kernel takes, and blocks of the next
-// page.
+// valuesRun accumulates as many pages as a kernel can process, and then blocks
+// of the next page.
 func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) (done, blocks int) {
 	if p.side != kv.V || !p.run() || len(visits) == 0 {
 		return 0, 0

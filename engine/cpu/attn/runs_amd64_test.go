@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The generator knows where the fields of a visit lie, and those of cuts.
+// The offsets in the generator equal those of the fields of Visit and cuts.
 func TestVisitLayout(t *testing.T) {
 	var (
 		v Visit

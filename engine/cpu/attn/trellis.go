@@ -6,27 +6,28 @@ import (
 	"godwit/engine/kv"
 )
 
-// A page of trellis codes interleaves the strings of some tokens: eight on K,
-// four on V. The bytes of eight values of these tokens come first, then the
-// bytes of the next eight values, so that one load holds everything from which
-// the windows of several tokens are cut. Planes, as used for other codes, would
-// split windows.
+// A page of trellis codes interleaves the strings of several tokens: eight on
+// K, four on V. The bytes of the first eight values of these tokens come first,
+// then the bytes of the next eight values. One load then contains all bytes
+// from which the windows of several tokens are cut. The planes of other codes
+// would split windows.
 
-// trellis is the layout of the strings of a segment's blocks.
+// trellis describes the layout of the strings of a segment's blocks.
 type trellis struct {
 	cuts
 	bits   int
 	bytes  int       // bytes per string
-	beside int       // tokens with interleaved strings
+	beside int       // number of tokens with interleaved strings
 	level  [256]int8 // levels
 	run    *kv.Trellis
 }
 
-// cuts are the constants of vector code, in the order in which it reads them.
+// cuts holds the constants of the vector code, in the order in which it reads
+// them.
 type cuts struct {
 	table [256]byte   // levels; on K they are 128 higher
 	shift [64]byte    // start of each window within eight bytes
-	order [2][64]byte // bytes of a load from which windows are cut; 64 and up are the following bytes
+	order [2][64]byte // byte order of a load from which windows are cut; indices from 64 on are the following bytes
 }
 
 func newTrellis(t *kv.Type, s kv.Side) *trellis {
@@ -52,9 +53,10 @@ func newTrellis(t *kv.Type, s kv.Side) *trellis {
 	return y
 }
 
-// cutTokens cuts eight values of eight tokens, each token's from eight bytes.
-// The first order finds the following bytes in the same load, the second at the
-// beginning of the string.
+// cutTokens makes the constants for cutting eight values of eight tokens. Each
+// token's values come from eight bytes. The first order finds the following
+// bytes in the same load, and the second finds them at the beginning of the
+// string.
 func (y *trellis) cutTokens() {
 	n := y.bits
 	for i := range 64 {
@@ -65,10 +67,10 @@ func (y *trellis) cutTokens() {
 	}
 }
 
-// cutValues cuts 32 values of two tokens, with either order of another two,
-// such that interleaving the words makes a value's four tokens contiguous: four
-// values of both from eight bytes, 0 to 3, 16 to 19, 4 to 7, 20 to 23 and so
-// on.
+// cutValues makes the constants for cutting 32 values of two tokens. Each of
+// the two orders cuts two of four tokens. Interleaving the words then makes the
+// four tokens of a value contiguous. Eight bytes give four values of both
+// tokens: 0 to 3, 16 to 19, 4 to 7, 20 to 23 and so on.
 func (y *trellis) cutValues() {
 	n := y.bits
 	for i := range 64 {
@@ -88,7 +90,8 @@ func (y *trellis) cutValues() {
 // trellised reports whether a segment has trellis codes.
 func (p *codes) trellised() bool { return p.cyclic != nil }
 
-// strings returns the strings of block b; the bytes after them may be read.
+// strings returns the strings of block b. The slice extends beyond them,
+// because readers may read the bytes after them.
 func (p *codes) strings(page []byte, b int) []byte {
 	return page[p.low.at+b*Cells*p.cyclic.bytes:]
 }
@@ -140,12 +143,13 @@ func (y *trellis) windowsAnyLength(dst, src []byte) {
 	}
 }
 
-// overrun is how many bytes vector code may read past the strings of a page;
-// the scales that follow are longer.
+// overrun is the number of bytes that vector code may read beyond the strings
+// of a page. The scales that follow are longer.
 const overrun = 64
 
-// lookUpTrellis writes a byte for every value of a page: its level, on K above
-// zero. Tokens without a bit in used may be skipped, four at a time.
+// lookUpTrellis writes a byte for every value of a page: its level, which on K
+// is levels.zero higher. Tokens without a bit in used may be skipped, four at a
+// time.
 func (p *codes) lookUpTrellis(dst, page []byte, ahead int, used uint64) {
 	for b := range p.Blocks {
 		strings := p.strings(page, b)

@@ -36,8 +36,9 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 	trellisValuesAVX512(&dst[0], &strings[0], &y.table[0], y.bits, elems/32, 4*chunk, used, ahead)
 }
 
-// viterbiFunc adds groups of four values, from z down, to the paths of rows, as
-// kv.Trellis does; squares are the squares of value 0.
+// viterbiFunc adds groups of four values, in descending order from z, to the
+// paths of several rows, as kv.Trellis does. squares are the squares of value
+// 0.
 type viterbiFunc = func(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
 var (
@@ -51,8 +52,8 @@ var (
 // vector reports whether the encoder has vector code.
 func (y *trellis) vector() bool { return avx512() || avx2() }
 
-// advance adds n values of some rows to their paths, from z[at] down, at step k
-// and later.
+// advance adds n values of some rows to their paths, in descending order from
+// z[at]. The first is step k.
 func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	states, squares := 256>>y.bits, y.run.Squares()
 	step := viterbi2[y.bits-2]
@@ -60,7 +61,7 @@ func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 		step = viterbi512[y.bits-2]
 		if rows == abreast {
 			step, rows = viterbiAll512[y.bits-2], 1
-			if k == 0 { // no path is traced back that far
+			if k == 0 { // no path is traced back this far
 				step = viterbiBlind[y.bits-2]
 			}
 		}
@@ -71,8 +72,8 @@ func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	}
 }
 
-// walkBack traces the paths of all rows back over n values from their states
-// after step k, and writes their windows.
+// walkBack traces the paths of all rows back over n values, starting from their
+// states after step k, and writes their windows.
 func (y *trellis) walkBack(s *paths, k, n int) {
 	states := 256 >> y.bits
 	_, _ = s.from[0][k*states-1], s.w[0][n-1]
@@ -101,8 +102,8 @@ func (y *trellis) dot(x []float32, w *[maxElems]uint8) float64 {
 	return levelsAVX512(&x[0], &w[0], &y.level[0], len(x))
 }
 
-// rotated reads the values of four cells, from a multiple of four on, in the
-// rotated domain, ld apart.
+// rotated reads the values of four cells in the rotated domain. cell is a
+// multiple of four, and the results are ld apart.
 func (p *codes) rotated(dst []float32, ld int, page []byte, cell int) {
 	if !avx512() || p.elems != 32 {
 		p.rotatedGeneric(dst, ld, page, cell)

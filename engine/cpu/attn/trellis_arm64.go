@@ -30,8 +30,8 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 // vector reports whether the encoder has vector code.
 func (y *trellis) vector() bool { return assembly() }
 
-// advance adds n values of some rows to their paths, from z[at] down, at step k
-// and later.
+// advance adds n values of some rows to their paths, in descending order from
+// z[at]. The first is step k.
 func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	states := 256 >> y.bits
 	for i := first; i < first+rows; i++ {

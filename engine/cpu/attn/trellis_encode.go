@@ -6,11 +6,11 @@ import (
 	"godwit/engine/kv"
 )
 
-// abreast is how many rows are encoded side by side. A single path spends most
-// of its time waiting for its own metrics.
+// abreast is the number of rows that are encoded together. A single path spends
+// most of its time waiting for its own metrics.
 const abreast = 4
 
-// paths is the memory of a trellis encoder for rows encoded side by side.
+// paths is the memory of a trellis encoder for rows that are encoded together.
 // Vector code depends on its layout.
 type paths struct {
 	z    [abreast][maxElems]int16
@@ -18,12 +18,13 @@ type paths struct {
 	cost [abreast][64]uint16
 	most [abreast][32]uint16             // the largest metrics; some may be missing
 	kept [abreast][64 * steps / 4]uint16 // the metrics after every four values
-	from [abreast][64 * steps]uint8      // high bits, in place, of the window that led to a state, by value
+	from [abreast][64 * steps]uint8      // by value and state, the high bits of the window that led to the state, already shifted into place
 	sum  [abreast]float64                // sums of squares
 	at   [abreast]uint                   // states from which paths are traced back
 }
 
-// steps is the largest number of values on a path: 24 ahead of the seam.
+// steps is the largest number of values on a path, including 24 before the
+// seam.
 const steps = 24 + maxElems
 
 // encodeTrellis implements the rule Unbiased.
@@ -32,8 +33,8 @@ func (p *codes) encodeTrellis(page Page, cell, first int, x []float32, s *Scratc
 	return p.packTrellis(page.Read, cell, 1, first/p.elems, x, len(x), s.paths)
 }
 
-// packTrellis encodes block b of n rotated cells, ld values of x apart. It
-// returns the number of saturated scales.
+// packTrellis encodes block b of n rotated cells. The cells' values are ld
+// apart in x. It returns the number of saturated scales.
 func (p *codes) packTrellis(page []byte, cell, n, b int, x []float32, ld int, s *paths) (saturated int) {
 	t, y := p.Form, p.cyclic
 	row := func(i int) []float32 { return x[i*ld:][:p.elems] }
@@ -102,10 +103,12 @@ func (y *trellis) putWindows(dst, w []uint8) {
 }
 
 // search chooses the windows of n values of some rows, as kv.Trellis does. Its
-// first run is the beginning of a free run over all values. If the path that
-// ends in the seam's state also began there, it is the path of the second run,
-// whose start is fixed: no metric along it is larger there, none beside it
-// smaller. That holds for metrics that were not clipped to 16 bits.
+// first run continues as a free run over all values. The second run of
+// kv.Trellis begins and ends in the seam's state. If the path of the free run
+// that ends in this state also began there, it is also the path of the second
+// run: compared with the free run, no metric on this path is larger in the
+// second run, and no metric beside it is smaller. This holds only if no metric
+// was clipped to 16 bits.
 func (y *trellis) search(s *paths, n, rows int) {
 	if !y.vector() {
 		for i := range rows {
@@ -122,7 +125,7 @@ func (y *trellis) search(s *paths, n, rows int) {
 	y.advance(s, 0, rows, near, n-1, near)
 	for i := range rows {
 		s.at[i] = 0
-		for s.cost[i][s.at[i]] != 0 { // the smallest metric; four divides the number of steps
+		for s.cost[i][s.at[i]] != 0 { // the smallest metric is 0, because it was subtracted after the last step, a multiple of four
 			s.at[i]++
 		}
 	}
@@ -137,9 +140,9 @@ func (y *trellis) search(s *paths, n, rows int) {
 	}
 }
 
-// close does the second run of kv.Trellis for a row, up to the step where its
-// metrics equal those of the first run. From there on both choose alike, and so
-// do the paths back to there.
+// close does the second run of kv.Trellis for a row, up to the step at which
+// its metrics equal those of the first run. From that step on both runs choose
+// the same windows, so only the paths before it are traced again.
 func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
 	states := 256 >> y.bits
 	cost, kept := s.cost[row][:states], s.kept[row][:]
@@ -162,8 +165,8 @@ func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
 	y.backRow(w, s.from[row][:], state, near+len(w))
 }
 
-// backRow traces a path back over the values of w from its state after step k,
-// writes their windows and returns the state before them.
+// backRow traces a path back over the values of w, starting from its state
+// after step k. It writes their windows and returns the state before them.
 func (y *trellis) backRow(w, from []uint8, state uint, k int) uint {
 	states := 256 >> y.bits
 	at := (k - 1) * states
@@ -175,8 +178,8 @@ func (y *trellis) backRow(w, from []uint8, state uint, k int) uint {
 	return state
 }
 
-// back traces the paths of rows back over n values from their states after step
-// k, all together where vector code can.
+// back traces the paths of rows back over n values, starting from their states
+// after step k. It does all rows together if there is vector code for that.
 func (y *trellis) back(s *paths, rows, k, n int) {
 	if rows == abreast {
 		y.walkBack(s, k, n)

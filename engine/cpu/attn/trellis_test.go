@@ -27,8 +27,8 @@ func eachTrellis(t testing.TB, f func(form *kv.Type)) {
 	}
 }
 
-// Tiles have the level of every value in its place, whatever the codes: in
-// every tier they are the type's own reading of the rows.
+// In every tier, tiles have the right level of every value in the right place,
+// for any codes. The expected levels come from the type's own decoder.
 func TestTrellisTiles(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(9, 9))
@@ -77,8 +77,8 @@ func checkTile(t *testing.T, p *codes, tile []byte, page Page, used uint64) {
 	}
 }
 
-// benchTrellis runs f for every simple form in every tier, and reports the
-// time of a value.
+// benchTrellis runs f for every simple form in every tier, and reports the time
+// per value.
 func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page Page, s *Scratch) func()) {
 	was := kernel.Active()
 	defer func() {
@@ -138,9 +138,9 @@ func BenchmarkTrellisPack(b *testing.B) {
 	})
 }
 
-// The encoder of every tier chooses the windows of the plain one, for one row
-// and for several abreast, on ordinary values and at the ends of their range,
-// where metrics do not fit 16 bits.
+// The encoder of every tier chooses the same windows as the plain one, for one
+// row and for several together. This covers ordinary values and the ends of
+// their range, where metrics do not fit 16 bits.
 func TestTrellisSearch(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(10, 10))
@@ -166,8 +166,8 @@ func TestTrellisSearch(t *testing.T) {
 	})
 }
 
-// fillTargets makes targets of four kinds: Gaussian, of changing size, cut off
-// in halves, and none.
+// fillTargets makes targets of four kinds: Gaussian, with changing size, with
+// every second run of 16 clipped, and zero.
 func fillTargets(rng *rand.Rand, z []int16, kind int) {
 	for i := range z {
 		v := rng.NormFloat64() * 80
@@ -183,9 +183,9 @@ func fillTargets(rng *rand.Rand, z []int16, kind int) {
 	}
 }
 
-// Packing gives the bytes of the format's own arithmetic in every tier, from
-// pages that were written and from any bytes, which have infinite scales and
-// rows with NaN and infinity.
+// In every tier packing gives the bytes of the format's own arithmetic. The
+// pages are written pages, and random bytes with infinite scales and rows with
+// NaN and infinity.
 func TestTrellisPackBytes(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(13, 13))
@@ -211,8 +211,8 @@ func TestTrellisPackBytes(t *testing.T) {
 	})
 }
 
-// repacked is the row of a form of trellis codes that a row of its exact form
-// becomes.
+// repacked returns the trellis-coded row that packing makes from a row of its
+// exact form.
 func repacked(packed, exact *kv.Type, dim int, row []byte) []byte {
 	x, out := make([]float32, packed.Padded(dim)), make([]byte, packed.RowBytes(dim))
 	exact.DecodeRotated(x, row)
@@ -233,8 +233,8 @@ func repacked(packed, exact *kv.Type, dim int, row []byte) []byte {
 	return out
 }
 
-// Where only the packed form is normalised, a page has the bytes of its rows as
-// they would have been written.
+// If only the packed form is normalised, packing a page gives the same bytes as
+// writing its rows directly.
 func TestTrellisPackNormalised(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(14, 14))
@@ -260,9 +260,9 @@ func TestTrellisPackNormalised(t *testing.T) {
 	})
 }
 
-// A page that is packed from its exact form holds what that form holds, within
-// the error of the codes: less than that of the best codes of single values
-// (Max 1960, table 1).
+// A page that is packed from its exact form has the same values within the
+// error of the codes. This error is less than that of the best codes of single
+// values (Max 1960, table 1).
 func TestTrellisPack(t *testing.T) {
 	scalar := map[int]float64{2: 0.1175, 3: 0.03454, 4: 0.009497}
 	eachPacked(t, []int{40, 64, 96, 128, 576}, func(packed, exact *kv.Type, dim int) {
@@ -295,8 +295,8 @@ func TestTrellisPack(t *testing.T) {
 	})
 }
 
-// eachPacked calls f for every form that is packed by page and the exact one
-// beside it, for heads of these sizes.
+// eachPacked calls f for every form that is packed by page, together with its
+// exact form, for heads of these sizes.
 func eachPacked(t testing.TB, dims []int, f func(packed, exact *kv.Type, dim int)) {
 	t.Helper()
 	for _, typ := range kv.Types() {
@@ -308,7 +308,7 @@ func eachPacked(t testing.TB, dims []int, f func(packed, exact *kv.Type, dim int
 	}
 }
 
-// exactForms are the packed form of a type and the exact one beside it.
+// exactForms returns the packed form of a type and its exact form.
 func exactForms(t testing.TB, typ *kv.Type, dim int) (packed, exact *kv.Type) {
 	t.Helper()
 	window := 64

@@ -6,24 +6,26 @@ import (
 	"godwit/engine/kv"
 )
 
-// A head that is padded with at least as many zeros as it has values comes out
-// of a Walsh-Hadamard transform twice: the second half equals the first. The
-// signs after the transform make it an image, and so do codes if every level
-// has a negative counterpart. The scores are then twice those of the first
-// half, and the second half of V's sum is an image of the first. Attention
-// reads half of the codes, and its result has the same bits. A value on the
-// boundary of two codes gets the upper one in both halves, whatever the sign.
-// Its cell is asymmetric, and pages with asymmetric cells are read in both halves.
+// If a head is padded with at least as many zeros as it has values, its
+// Walsh-Hadamard transform contains the values twice: the second half equals
+// the first. After the signs that follow the transform, the second half is an
+// image of the first. The codes are images too if every level has a negative
+// counterpart. The scores are then twice those of the first half, and the
+// second half of V's sum is an image of the first. Attention reads half of the
+// codes, and its result has the same bits. A value on the boundary of two codes
+// gets the upper one in both halves, whatever the sign. Its cell is then
+// asymmetric, and pages with asymmetric cells are read in both halves.
 
-// twin is the second half of a segment that stores the first.
+// twin is the second half of a segment whose codes are stored as the first
+// half.
 type twin struct {
 	second *codes
 	signs  []float32 // signs that turn the first half into the second
-	flips  [8]uint64 // the same for 64 codes, bit by bit
+	flips  [8]uint64 // bits to flip in eight words of codes, to turn the first half into the second
 }
 
-// imaged reports whether the second half of the values of a segment, the only one
-// of its form, is an image of the first.
+// imaged reports whether the second half of a segment's values is an image of
+// the first. The segment must be the only one of its form.
 func imaged(g kv.Segment, o Options, l *levels) bool {
 	t := g.Form
 	if o.Float || g.Blocks != 1 || 2*g.Dim > t.Elems || t.Elems != 128 ||
@@ -61,8 +63,8 @@ func newTwin(p *codes, take func(bytes int) int) *twin {
 	return t
 }
 
-// asymmetric reports whether a stored cell with codes c is asymmetric. It is not odd if its
-// scale makes all values zero.
+// asymmetric reports whether a stored cell with codes c is asymmetric. If the scale makes all
+// values zero, it is not.
 func (p *codes) asymmetric(page Page, cell int, c []uint8) bool {
 	return p.twin != nil && halfAt(page.Read[p.scale+2*cell:]) != 0 && !p.twin.images(c)
 }
@@ -77,8 +79,9 @@ func (t *twin) images(c []uint8) bool {
 	return diff == 0
 }
 
-// mirror makes the second half of a finished accumulator. The contributions of
-// exact pages and sinks, which have the same rotation, are images too.
+// mirror makes the second half of a finished accumulator from the first. Exact
+// pages and sinks have the same rotation, so their contributions are images
+// too.
 func (t *twin) mirror(acc []float32) {
 	second := acc[len(t.signs):]
 	for i, s := range t.signs {
@@ -94,8 +97,8 @@ func (p *codes) prepareTwin(r *prepared, i int, q []float32) {
 	r.halves[1].codes.set(i, q[p.values:2*p.values], p.levels.unit, p.levels.zero, nil)
 }
 
-// roomTwin allocates the queries of both halves; those of the first differ from
-// r's own in their scales.
+// roomTwin allocates the queries of both halves. Those of the first half differ
+// from r's own only in their scales.
 func (p *codes) roomTwin(r *prepared, n int) {
 	r.halves = make([]prepared, 2)
 	for i := range r.halves {
@@ -104,14 +107,14 @@ func (p *codes) roomTwin(r *prepared, n int) {
 	r.halves[0].codes.q, r.halves[0].codes.init = r.codes.q, r.codes.init
 }
 
-// scoresAsymmetric adds the scores of a page in both halves.
+// scoresAsymmetric adds the scores of a page, reading both halves.
 func (p *codes) scoresAsymmetric(dst []float32, r *prepared, n int, v *Visit, s *Scratch) {
 	p.scoresPage(dst, &r.halves[0], n, v.Page, v.Page, v.Ahead, s)
 	p.twin.second.scoresPage(dst, &r.halves[1], n, v.Rest, v.Page, 0, s)
 }
 
-// accumulateAsymmetric adds the cells of a page in both halves to an accumulator of
-// the first half: half of the sum of both.
+// accumulateAsymmetric reads both halves of a page and adds its cells to an
+// accumulator of the first half. It adds half of the sum of both halves.
 func (p *codes) accumulateAsymmetric(acc []float32, ld int, w []float32, n int, v *Visit, s *Scratch) {
 	ahead := v.Ahead
 	for i := 0; i < n; i += panel {

@@ -39,7 +39,8 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// eachTwin calls f for the types and head sizes of which one half is read.
+// eachTwin calls f for the types and head sizes of which attention reads one
+// half.
 func eachTwin(t *testing.T, side kv.Side, f func(t *testing.T, form *Form)) {
 	eachTier(t, func(t *testing.T) {
 		for _, typ := range []*kv.Type{kv.Turbo2, kv.Turbo3, kv.Turbo4} {
@@ -50,8 +51,8 @@ func eachTwin(t *testing.T, side kv.Side, f func(t *testing.T, form *Form)) {
 	})
 }
 
-// twinPages is pages of a form without asymmetric cells, and of one that reads both halves
-// always.
+// twinPages returns n pages without asymmetric cells of a form, and the same pages of a form that
+// always reads both halves.
 func twinPages(rng *rand.Rand, f *Form, n int) (whole *Form, pages, wholes []Page) {
 	w := *f
 	w.segments = []segment{newCodes(f.shapes[0], places{}, f.Options, false)}
@@ -69,8 +70,8 @@ func twinPages(rng *rand.Rand, f *Form, n int) (whole *Form, pages, wholes []Pag
 	return &w, pages, wholes
 }
 
-// Pages without asymmetric cells give the same bits read in one half, read in both, and
-// by a form without twins.
+// Pages without asymmetric cells give the same bits if one half is read, if both halves are read,
+// and with a form that has no twins.
 func TestTwinBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 1))
 	for _, n := range []int{1, 3, 7} {
@@ -151,7 +152,7 @@ func TestAsymmetricAllocates(t *testing.T) {
 	}
 }
 
-// asymmetricRow is a row whose rotated values lie on the boundary of two codes.
+// asymmetricRow returns a row with rotated values on the boundary of two codes.
 func asymmetricRow(rng *rand.Rand, dim int) []float32 {
 	x := make([]float32, dim)
 	for _, i := range rng.Perm(dim)[:2] {
@@ -160,8 +161,9 @@ func asymmetricRow(rng *rand.Rand, dim int) []float32 {
 	return x
 }
 
-// Cells whose halves are not images of each other are found however they come,
-// stay as they are, and are read in both halves, among others that are not.
+// Cells whose halves are not images of each other are detected, however they
+// were stored. They keep their bytes and are read in both halves, even if the
+// page also has other cells.
 func TestAsymmetric(t *testing.T) {
 	for _, side := range bothSides {
 		eachTwin(t, side, func(t *testing.T, f *Form) {
@@ -179,7 +181,7 @@ func TestAsymmetric(t *testing.T) {
 						x = asymmetricRow(rng, f.HeadDim)
 					case c == 5:
 						clear(x)
-					case c == 7: // a scale that f16 does not hold
+					case c == 7: // a scale that f16 cannot represent
 						for i := range x {
 							x[i] *= 1e-9
 						}
@@ -223,8 +225,8 @@ func TestAsymmetric(t *testing.T) {
 	}
 }
 
-// farScores is how far scores are from those of the decoded values: the root mean square of
-// the difference over that of the scores.
+// farScores returns the relative error of scores: the root mean square of their difference from the
+// scores of the decoded values, divided by that of the scores.
 func farScores(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]float32, s *Scratch) float64 {
 	q := f.NewQueries(n)
 	q.N = n
@@ -253,7 +255,8 @@ func farScores(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]floa
 	return math.Sqrt(off / sum)
 }
 
-// farSums is how far finished sums are from the sums of the decoded values.
+// farSums returns the relative error of finished sums, compared with sums of
+// the decoded values.
 func farSums(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]float32, s *Scratch) float64 {
 	w := make([]float32, len(visits)*n*Cells)
 	for i := range w {

@@ -8,17 +8,18 @@ import (
 )
 
 // Logits multiplies scores by factor and returns the largest of top and the
-// visible ones. s has a row of Cells per page, stride apart; visible has one
-// bit per cell. NaN counts as the smallest logit, infinity as the largest.
+// visible results. s has a row of Cells per page. Pages are stride apart.
+// visible has one bit per cell. NaN counts as the smallest logit, infinity as
+// the largest.
 func Logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
 	_ = s[(len(visible)-1)*stride+Cells-1]
 	return logits(s, stride, factor, visible, top)
 }
 
-// Weights turns logits into e^(logit-top) and returns their sum; top is at
-// least the largest visible logit. Invisible cells, and cells with a weight
-// below tau, get weight 0; the latter stay in the sum. kept gets the bits of
-// the others.
+// Weights turns logits into e^(logit-top) and returns their sum. top is at
+// least the largest visible logit. Invisible cells and cells with a weight
+// below tau get weight 0, but the latter stay in the sum. kept gets the bits of
+// all other cells.
 func Weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
 	_, _ = s[(len(visible)-1)*stride+Cells-1], kept[len(visible)-1]
 	return weights(s, stride, visible, top, tau, kept)

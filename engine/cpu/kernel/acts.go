@@ -19,9 +19,9 @@ type actBlock struct {
 }
 
 // Acts holds rows of activations in the form that every packed type reads:
-// blocks of 32 codes of 16 bits with a float32 scale and the sum. With eight
-// bits the logits of real models would move by several times the margin between
-// their best candidates.
+// blocks of 32 codes of 16 bits, with a float32 scale and their sum. With eight
+// bits, the error in the logits of real models would be several times the
+// margin between the best candidates.
 type Acts struct {
 	cols   int
 	rows   int
@@ -40,7 +40,7 @@ func NewActs(rows, cols int) *Acts {
 	return a
 }
 
-// Reshape gives the same memory another shape; the contents are lost. It panics
+// Reshape gives the same memory another shape. The contents are lost. It panics
 // if rows × cols exceeds the memory.
 func (a *Acts) Reshape(rows, cols int) {
 	if rows < 0 || cols < 0 || cols%32 != 0 || rows*(cols/32) > len(a.blocks) {
@@ -49,15 +49,15 @@ func (a *Acts) Reshape(rows, cols int) {
 	a.rows, a.cols, a.stride = rows, cols, cols/32
 }
 
-// Rows and Cols are the shape.
+// Rows returns the number of rows.
 func (a *Acts) Rows() int { return a.rows }
 
-// Cols is the number of activations in a row.
+// Cols returns the number of activations in a row.
 func (a *Acts) Cols() int { return a.cols }
 
-// Quantize stores x, of Cols values, as the given row. The largest magnitude of each 32
-// becomes ±32512 and the rest round to nearest even. A block below 2⁻¹¹² is
-// zero; one with a NaN or infinity makes the whole row's results NaN.
+// Quantize stores x, of Cols values, as the given row. The largest magnitude of each 32 values
+// becomes ±32512, and the rest are rounded to nearest even. A block below 2⁻¹¹² is zero. A block
+// with a NaN or infinity makes the results of the whole row NaN.
 func (a *Acts) Quantize(row int, x []float32) {
 	if len(x) != a.cols {
 		panic(fmt.Sprintf("kernel: a row of %d activations for %d columns", len(x), a.cols))
@@ -65,8 +65,8 @@ func (a *Acts) Quantize(row int, x []float32) {
 	quantize(a.row(row), x)
 }
 
-// QuantizePart stores x as the values of a row from index from on; from and the
-// length are multiples of 32.
+// QuantizePart stores x as part of a row, starting at index from. from and the
+// length must be multiples of 32.
 func (a *Acts) QuantizePart(row, from int, x []float32) {
 	if from < 0 || from%32 != 0 || len(x)%32 != 0 || from+len(x) > a.cols {
 		panic(fmt.Sprintf("kernel: %d activations from %d of %d columns", len(x), from, a.cols))
@@ -74,7 +74,7 @@ func (a *Acts) QuantizePart(row, from int, x []float32) {
 	quantize(a.row(row)[from/32:(from+len(x))/32], x)
 }
 
-// Bytes is the size of the rows.
+// Bytes returns the size of the rows.
 func (a *Acts) Bytes() int { return len(a.blocks) * int(unsafe.Sizeof(actBlock{})) }
 
 func (a *Acts) row(i int) []actBlock {

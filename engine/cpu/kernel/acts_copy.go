@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// Copy copies row src of from, which has as many columns, to row row.
+// Copy copies row src of from to row row. from must have as many columns.
 func (a *Acts) Copy(row int, from *Acts, src int) {
 	if a.cols != from.cols {
 		panic(fmt.Sprintf("kernel: copy of %d activations to %d columns", from.cols, a.cols))

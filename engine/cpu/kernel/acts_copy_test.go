@@ -7,8 +7,8 @@ import (
 	"godwit/engine/quant"
 )
 
-// A copied row of activations multiplies to the same bits, whatever form
-// activations have.
+// A copied row of activations gives the same product bits, in every form of
+// activations.
 func TestActsCopy(t *testing.T) {
 	const rows, cols = 32, 64
 	src := make([]byte, dtype.Q8_0.RowBytes(cols)*rows)

@@ -6,7 +6,7 @@ import (
 	"godwit/engine/dtype"
 )
 
-// Nothing on the path of a token allocates, in any tier.
+// Nothing on the token path allocates, in any tier.
 func TestNoAllocs(t *testing.T) {
 	const rows, cols, batch = 40, 256, 13
 	r := rnd(11)

@@ -2,7 +2,8 @@ package kernel
 
 import "unsafe"
 
-// These kernels process whole vectors; Go does the rest, with the same bits.
+// These kernels process whole vectors. Plain Go does the rest, with the same
+// bits.
 
 // vector is the number of values at once.
 func vector() int {

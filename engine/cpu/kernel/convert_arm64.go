@@ -2,10 +2,11 @@ package kernel
 
 import "unsafe"
 
-// These kernels process whole vectors; Go does the rest, with the same bits.
+// These kernels process whole vectors. Plain Go does the rest, with the same
+// bits.
 
-// vectors returns how many of n values they process, per at once; none in the
-// generic tier.
+// vectors returns how many of n values the kernels process if they take per at
+// a time. It is 0 in the generic tier.
 func vectors(n, per int) int {
 	if active == Generic {
 		return 0

@@ -2,15 +2,15 @@ package kernel
 
 import "fmt"
 
-// RowSum computes dst[j] = Σ w[i]·s[i·stride+j] with the rows in order, each
-// product added with one rounding.
+// RowSum computes dst[j] = Σ w[i]·s[i·stride+j], with the rows in order. Each
+// product is added with one rounding.
 func RowSum(dst, s []float32, stride int, w []float32) {
 	checkRows("row sum", len(dst), len(s), stride, len(w))
 	rowSum(dst, s, w, stride)
 }
 
-// RowStep computes s[i·stride+j] = decay·s[i·stride+j] + k[i]·d[j] and out[j] =
-// Σ q[i]·s[i·stride+j] of the new values, with the rows in order.
+// RowStep computes s[i·stride+j] = decay·s[i·stride+j] + k[i]·d[j], and then
+// out[j] = Σ q[i]·s[i·stride+j] with the new values, with the rows in order.
 func RowStep(out, s []float32, stride int, d, q, k []float32, decay float32) {
 	checkLen("row step", len(out), len(d))
 	checkLen("row step", len(q), len(k))

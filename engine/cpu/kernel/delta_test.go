@@ -16,7 +16,7 @@ func gaussian(seed uint64, n int) []float32 {
 	return x
 }
 
-// Rows of every width, with columns beside them that must not change.
+// Rows of every width, next to columns that must not change.
 func TestRowBits(t *testing.T) {
 	const rows, stride = 5, 150
 	s, d, q, k := gaussian(1, rows*stride), gaussian(2, stride), gaussian(3, rows), gaussian(4, rows)

@@ -2,11 +2,11 @@ package kernel
 
 import "fmt"
 
-// Element-wise ops. Errors against the real function, in units in the last
-// place: exp 1; sigmoid, SiLU, softplus and tanh 3; GELU 6 in its exact form,
-// its tanh and quick forms 3 and up to three more for each unit of the
-// exponent. dst may be the same slice as an input, and must not overlap one
-// otherwise. Lengths must agree.
+// Element-wise ops. Their errors against the real function, in units in the
+// last place, are: exp 1; sigmoid, SiLU, softplus and tanh 3; GELU 6 in its
+// exact form; GELU in its tanh and quick forms 3, plus up to three for each
+// unit of the exponent. dst may be the same slice as an input, but must not
+// overlap one otherwise. All lengths must be equal.
 
 // SiLU computes dst = x·sigmoid(x).
 func SiLU(dst, x []float32) {
@@ -75,7 +75,7 @@ func Exp(dst, x []float32) {
 	exps(dst, x)
 }
 
-// Softcap computes dst = limit·tanh(x/limit); with limit 1 it is the hyperbolic tangent.
+// Softcap computes dst = limit·tanh(x/limit). With limit 1 it is the hyperbolic tangent.
 func Softcap(dst, x []float32, limit float32) {
 	checkLen("soft cap", len(dst), len(x))
 	softCap(dst, x, limit)

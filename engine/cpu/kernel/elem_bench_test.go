@@ -2,7 +2,8 @@ package kernel
 
 import "testing"
 
-// Bytes are those read and written of rows of 2048 values in the first-level cache.
+// Reported bytes are those read and written. Rows have 2048 values and are in
+// the first-level cache.
 func BenchmarkElement(b *testing.B) {
 	const n = 2048
 	r := rnd(9)
@@ -12,7 +13,7 @@ func BenchmarkElement(b *testing.B) {
 	eachTierBench(b, func(b *testing.B) {
 		for _, c := range []struct {
 			name  string
-			bytes int // a value
+			bytes int // bytes per value
 			f     func()
 		}{
 			{"quantize", 4, func() { a.Quantize(0, x) }},

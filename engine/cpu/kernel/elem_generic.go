@@ -74,7 +74,7 @@ func ropeHalvesGeneric(lo, hi, cos, sin []float32) {
 	}
 }
 
-// ropePair rotates (a, b); the product with the sine is rounded first.
+// ropePair rotates (a, b). The product with the sine is rounded first.
 func ropePair(a, b, cos, sin float32) (float32, float32) {
 	return fma(a, cos, -float32(b*sin)), fma(b, cos, float32(a*sin))
 }
@@ -103,8 +103,9 @@ func toBF16Generic(dst []uint16, x []float32) {
 	}
 }
 
-// lanes is the number of partial sums of a reduction: value i goes to lane
-// i%32, and the lanes are folded in halves.
+// lanes is the number of partial sums of a reduction. Value i goes to lane
+// i%32. At the end the upper half of the lanes is added to the lower half until
+// one is left.
 const lanes = 32
 
 func fold(s *[lanes]float32) float32 {
@@ -116,8 +117,8 @@ func fold(s *[lanes]float32) float32 {
 	return s[0]
 }
 
-// The sums below have two steps: the second adds the rest that a vector kernel
-// left, which begins at a multiple of lanes values, to the partial sums in s.
+// The sums below have two steps. The second adds the rest that a vector kernel
+// left to the partial sums in s. The rest begins at a multiple of lanes values.
 
 func dotGeneric(a, b []float32) float32 {
 	var s [lanes]float32

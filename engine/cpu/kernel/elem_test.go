@@ -9,10 +9,11 @@ import (
 )
 
 // unaryOps are the functions of one value, with the real function and the
-// error allowed: ulp units in the last place of the result; one more for each
-// unit of slope(x), which is how much a rounding of the exponent's argument
-// weighs; and lost·max(1, |x|), where an exponential has left the range of
-// float32: above 2¹²⁸ its inverse is 0, below 2⁻¹²⁶ it has fewer bits.
+// allowed error. The error is the sum of three parts: ulp units in the last
+// place of the result; one more unit for each unit of slope(x), which is the
+// effect of rounding the exponent's argument; and lost·max(1, |x|), for
+// exponentials outside the range of float32 (above 2¹²⁸ the inverse is 0, below
+// 2⁻¹²⁶ there are fewer bits).
 var unaryOps = []struct {
 	name  string
 	f     func(dst, x []float32)
@@ -41,8 +42,8 @@ var unaryOps = []struct {
 
 func none(float64) float64 { return 0 }
 
-// sample lists float32 values all over the range: every 2¹¹-th bit pattern, in
-// short tests every 2¹⁵-th, and the special ones.
+// sample returns float32 values from the whole range: about every 2¹¹-th bit
+// pattern, or every 2¹⁵-th in short tests, and the special values.
 func sample() []float32 {
 	var x []float32
 	step := 2039
@@ -56,7 +57,8 @@ func sample() []float32 {
 	return append(x, 0, float32(math.Copysign(0, -1)), inf, -inf, float32(math.NaN()), 88.7, -103.9, 1e-45, -1e-45)
 }
 
-// ulp is the distance between neighbours of f, at least that of the smallest normal number.
+// ulp returns the distance between neighbours of f, which is at least that of the smallest normal
+// number.
 func ulp(f float64) float64 {
 	_, e := math.Frexp(f)
 	return math.Ldexp(1, max(e, -125)-24)
@@ -121,7 +123,8 @@ func TestUnarySpecial(t *testing.T) {
 	}
 }
 
-// Every tier gives the bits of the plain Go, for every length of the last vector.
+// Every tier gives the same bits as plain Go, for every length of the last
+// vector.
 func TestUnaryBits(t *testing.T) {
 	x := sample()
 	want := make([]float32, len(x))
@@ -307,7 +310,7 @@ func TestSoftmax(t *testing.T) {
 			total += math.Exp(float64(v))
 		}
 		for i, v := range x {
-			// The exponential, its argument, the sum and two products round once each; the
+			// The exponential, its argument, the sum and two products are each rounded once. The
 			// argument is below 8.
 			if want := math.Exp(float64(v)) / total; math.Abs(float64(y[i])-want) > 16*ulp(want) {
 				t.Errorf("%d: %g, want %g", i, y[i], want)
@@ -316,7 +319,7 @@ func TestSoftmax(t *testing.T) {
 	})
 }
 
-// Any activations give the bits of the plain Go in every tier, and codes
+// Any activations give the same bits as plain Go in every tier, and codes
 // within half a step.
 func TestQuantizeBits(t *testing.T) {
 	r := rnd(8)
@@ -347,8 +350,9 @@ func TestQuantizeBits(t *testing.T) {
 	})
 }
 
-// checkBlock tests a block against what it stands for: half a step, and the
-// rounding of x·(actTop/amax), at most two units in the last place of actTop.
+// checkBlock checks that a block is within its error bound: half a step, and
+// the rounding of x·(actTop/amax), which is at most two units in the last place
+// of actTop.
 func checkBlock(t *testing.T, b *actBlock, x []float32) {
 	t.Helper()
 	if b.d != b.d {

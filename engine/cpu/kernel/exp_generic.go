@@ -6,27 +6,27 @@ import "math"
 const (
 	expLo = -104     // e^-104 rounds to 0
 	expHi = 89       // e^89 is above the largest float32
-	magic = 12582912 // 1.5·2²³: adding it rounds to an integer in the low bits
+	magic = 12582912 // 1.5·2²³: adding it rounds to an integer, which is then in the low bits
 
 	log2e = 1.44269504088896340736
 	ln2Hi = 0.693147182464599609375
 	ln2Lo = -1.90465429995776804525e-9
 
-	// Minimax on ±ln2/2 for (e^r - 1 - r)/r².
+	// Minimax approximation of (e^r - 1 - r)/r² on ±ln2/2.
 	exp2 = 0.49999994
 	exp3 = 0.16666521
 	exp4 = 0.041668385
 	exp5 = 0.00836871
 	exp6 = 0.0013814636
 
-	// Minimax on [0, 1/9] for atanh(√v)/√v - 1, over v.
+	// Minimax approximation of atanh(√v)/√v - 1, divided by v, on [0, 1/9].
 	atanh1 = 0.33333158
 	atanh2 = 0.20012455
 	atanh3 = 0.139803
 	atanh4 = 0.14089167
 
-	// Minimax for Q(x)·e^(x²/2)/t, t = 1/(1+0.3x) over x in [0, 15], Q the upper tail
-	// of the normal distribution.
+	// Minimax approximation of Q(x)·e^(x²/2)/t with t = 1/(1+0.3x) for x in [0, 15]. Q is the upper
+	// tail of the normal distribution.
 	tailStep = 0.3
 	tailMax  = 15
 	tail0    = 0.119686715
@@ -46,8 +46,8 @@ const (
 	geluFast = 1.7019999980926513672 // the factor of the quick form
 )
 
-// split returns n and r with x = n·ln2 + r and |r| slightly above ln2/2 at
-// most. x is clamped first; NaN stays in r.
+// split returns n and r with x = n·ln2 + r, where |r| is at most slightly above
+// ln2/2. x is clamped first. NaN stays in r.
 func split(x float32) (n, r float32) {
 	if x < expLo {
 		x = expLo
@@ -60,7 +60,7 @@ func split(x float32) (n, r float32) {
 	return n, fma(n, -ln2Lo, r)
 }
 
-// expTail is (e^r - 1 - r)/r².
+// expTail returns (e^r - 1 - r)/r².
 func expTail(r float32) float32 {
 	p := fma(exp6, r, exp5)
 	p = fma(p, r, exp4)
@@ -68,7 +68,7 @@ func expTail(r float32) float32 {
 	return fma(p, r, exp2)
 }
 
-// pow2 is p·2ⁿ, rounded once.
+// pow2 returns p·2ⁿ, rounded once.
 func pow2(p, n float32) float32 {
 	if n != n {
 		return p
@@ -129,8 +129,8 @@ func softplus(x float32) float32 {
 	return fma(p, s, s)
 }
 
-// geluErf is x·Φ(x) = max(x, 0) - |x|·Q(|x|); the rounding error of x² goes
-// into the exponential.
+// geluErf returns x·Φ(x) = max(x, 0) - |x|·Q(|x|). The rounding error of x² is
+// included in the exponential.
 func geluErf(x float32) float32 {
 	a := float32(math.Abs(float64(x)))
 	if a > tailMax {

@@ -7,8 +7,8 @@ import (
 	"godwit/engine/quant"
 )
 
-// TestPackFinite packs random bytes, which have scales that are NaN or infinite in
-// many places, and matrices with one damaged block: Pack says what NotFinite says.
+// TestPackFinite packs random bytes, in which many scales are NaN or infinite,
+// and matrices with one damaged block. Pack must agree with quant.NotFinite.
 func TestPackFinite(t *testing.T) {
 	for _, typ := range append(Types(), dtype.F32, dtype.F16, dtype.BF16) {
 		r := rnd(9)

@@ -3,7 +3,7 @@ package kernel
 import "math"
 
 // fma returns a·b+c rounded once, as the hardware instruction does. The product
-// is exact in float64. Rounding the sum there and then to float32 goes wrong
+// is exact in float64. Rounding the sum to float64 and then to float32 is wrong
 // only if the first result lies halfway between two float32 values, or is
 // subnormal in float32.
 func fma(a, b, c float32) float32 {

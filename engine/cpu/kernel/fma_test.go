@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Against big floats, on sums that end near the middle between two float32
-// and on results below the smallest normal number.
+// The expected values come from big floats. The sums end near the middle
+// between two float32 values, or below the smallest normal number.
 func TestFMA(t *testing.T) {
 	r := rnd(10)
 	check := func(a, b, c float32) {

@@ -7,33 +7,33 @@ import (
 	"godwit/engine/dtype"
 )
 
-// form is the layout of one weight type in panels. All functions process one
-// block of 16 rows; blk starts at the block.
+// form describes the layout of one weight type in panels. All functions process
+// one block of 16 rows. blk starts at the block.
 type form struct {
 	elems  int  // columns per block
-	bytes  int  // bytes of a block of 16 rows; 0 for as many as in the file
+	bytes  int  // bytes of a block of 16 rows; 0 means as many as in the file
 	subs   int  // groups of 32 columns per block
 	halves bool // one scale for every 16 columns
-	mins   bool // minima besides the scales
+	mins   bool // the format has minima as well as scales
 
 	// Location of the codes of a group of 32 columns.
 	first, grp int   // offset of the first group in a block, and stride of the groups
 	codes      codes // encoding of a group's bytes
 	at         int   // offset of the codes in the group
-	plane      int   // offset of the bits above them in the group, if bit is not 0
-	bit        int   // position of those bits
-	offset     int8  // subtracted from a code
+	plane      int   // offset in the group of the bits above the codes, if bit is not 0
+	bit        int   // position of these bits in a code
+	offset     int8  // subtracted from every code
 	levels     *[16]int8
 
-	// pack interleaves one block: row r of the source starts at src[r·stride:].
-	// Only the first n rows exist; dst is zeroed beforehand if n < 16.
+	// pack interleaves one block. Row r of the source starts at src[r·stride:].
+	// Only the first n rows exist. If n < 16, dst is zeroed beforehand.
 	pack func(dst, src []byte, stride, n int)
 	// scales returns the scales and minima of the two halves of a group of one
 	// row.
 	scales func(blk []byte, sub, row int) scales
 }
 
-// codes are the encodings of 32 columns.
+// codes is the encoding of 32 columns.
 type codes uint8
 
 const (
@@ -74,8 +74,8 @@ func (f *form) unpack(dst *[32]int8, blk []byte, sub, row int) {
 // m[col/16].
 type scales struct{ d, m [2]float32 }
 
-// value returns the weight with that code, rounded as the format's decoder
-// does.
+// value returns the weight of a code in a column, rounded like the format's own
+// decoder.
 func (s *scales) value(f *form, code int8, col int) float32 {
 	v := float32(s.d[col/16] * float32(code))
 	if f.mins {
@@ -84,7 +84,7 @@ func (s *scales) value(f *form, code int8, col int) float32 {
 	return v
 }
 
-// forms has a form for each type that multiplies codes; form_grid.go adds more.
+// forms has a form for each type that multiplies codes. form_grid.go adds more.
 var forms = [...]*form{
 	dtype.Q4_0:   &formQ4_0,
 	dtype.Q4_1:   &formQ4_1,
@@ -162,8 +162,8 @@ func orPlane(dst *[32]int8, grp []byte, row, bit int) {
 	}
 }
 
-// sixes stores four words of 6-bit codes: three unchanged, the fourth in their
-// top bits.
+// sixes stores four words of 6-bit codes in three words. The top bits of the
+// three words hold the fourth.
 func sixes(dst []byte, c *[4]uint32, r int) {
 	put32(dst[4*r:], c[0]|c[3]>>4&0x03030303<<6)
 	put32(dst[64+4*r:], c[1]|c[3]>>2&0x03030303<<6)

@@ -105,8 +105,8 @@ var levelsNL = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38,
 // levelsMX are twice the values of FP4 (E2M1): OCP Microscaling Formats 1.0, table 5.
 var levelsMX = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
-// halfE8M0 is half of the scale 2^(e-127), so that doubled levels fit; 255,
-// which is NaN in the OCP text, is 2^127 as in ggml.
+// halfE8M0 returns half of the scale 2^(e-127), so that doubled levels fit. For
+// e = 255, which is NaN in the OCP text, it returns 2^127, as ggml does.
 func halfE8M0(e uint8) float32 {
 	if e < 2 {
 		return math.Float32frombits(0x00200000 << e)

@@ -7,11 +7,11 @@ import (
 	"godwit/engine/quant"
 )
 
-// Types with few distinct values: points of a codebook or trits, with signs,
-// times odd multiples of a unit for every 16 or 32 columns. In panels they
-// share one form with the exact values: 16 levels, the unit of each row as
-// float32, a multiple for each row and 16 columns, and nibbles that index the
-// levels.
+// Types with few distinct values. The values are points of a codebook or trits,
+// with signs, times odd multiples of a unit for every 16 or 32 columns. In
+// panels they share one form, which represents the values exactly. It has 16
+// levels, the unit of each row as float32, a multiple for each row and 16
+// columns, and nibbles that index the levels.
 const (
 	gridUnit  = 16
 	gridMult  = gridUnit + 4*PanelRows
@@ -20,12 +20,12 @@ const (
 	gridShift = 64 // added to the stored levels
 )
 
-// grid is one of these types.
+// grid describes one of these types.
 type grid struct {
 	t      dtype.Type
 	levels [16]int8
 	unit   float32 // the block's scale is a multiple of this power of two
-	// scale extracts the scale of a block and leaves 1 in its place.
+	// scale returns the scale of a block and replaces it by 1.
 	scale func(blk []byte) float32
 	// mult returns the multiple for 16 columns.
 	mult func(blk []byte, half int) int8
@@ -47,11 +47,12 @@ var grids = []grid{
 
 var (
 	levelsIQ2 = signed(8, 25, 43)
-	levelsIQ1 = [16]int8{-9, -7, -1, 1, 7, 9} // in eighths: a point and a shift of 1/8
+	levelsIQ1 = [16]int8{-9, -7, -1, 1, 7, 9} // in eighths: -1, 0 or 1, shifted by 1/8 in either direction
 	levelsTQ  = [16]int8{-1, 0, 1, 2}
 )
 
-// signed returns magnitudes and, eight places later, their negatives.
+// signed returns levels with the magnitudes, and their negatives eight places
+// later.
 func signed(magnitudes ...int8) (l [16]int8) {
 	for i, m := range magnitudes {
 		l[i], l[8+i] = m, -m
@@ -61,7 +62,8 @@ func signed(magnitudes ...int8) (l [16]int8) {
 
 func odd(s byte) int8 { return int8(2*s + 1) }
 
-// scaleAt reads a float16 at an offset.
+// scaleAt returns a function that reads the float16 scale at an offset and
+// replaces it by 1.
 func scaleAt(off int) func([]byte) float32 {
 	return func(b []byte) float32 {
 		d := dtype.F16ToF32(binary.LittleEndian.Uint16(b[off:]))
@@ -70,7 +72,8 @@ func scaleAt(off int) func([]byte) float32 {
 	}
 }
 
-// scaleIQ1M reads a float16 from the top nibbles of four words.
+// scaleIQ1M reads a float16 scale from the top nibbles of four words and
+// replaces it by 1.
 func scaleIQ1M(b []byte) float32 {
 	var h uint16
 	for i := range 4 {

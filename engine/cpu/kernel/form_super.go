@@ -1,6 +1,7 @@
 package kernel
 
-// The 256-column types: two-byte scales, byte-sized scales, eight groups.
+// The 256-column types. A block has two-byte scales, byte-sized scales, and
+// eight groups.
 
 var formQ4_K = form{
 	elems: 256, subs: 8, mins: true,
@@ -41,8 +42,9 @@ func packK(dst, s []byte, r int) {
 	spread(dst[64:], s[4:], r, 12)
 }
 
-// nibblesK merges the codes of a group of 32 columns, which the file holds as
-// low (even group) or high nibbles of 32 bytes shared with its neighbour.
+// nibblesK merges the codes of a group of 32 columns. In the file they are the
+// low nibbles (even group) or high nibbles (odd group) of 32 bytes that two
+// groups share.
 func nibblesK(dst, qs []byte, sub, r int) {
 	qs = qs[sub/2*32 : sub/2*32+32]
 	sh := sub % 2 * 4

@@ -115,9 +115,9 @@ func pack(t *testing.T, typ dtype.Type, rows, cols int, src []byte) *Packed {
 	return w
 }
 
-// Against a float64 sum over codes, scales and minima. The bound: each block of 32
-// rounds at most four running sums, and what enters them at most six times,
-// all relative to the sum of magnitudes.
+// The reference is a float64 sum over codes, scales and minima. In the bound,
+// each block of 32 rounds at most four running sums, and each added term is
+// rounded at most six times. All are relative to the sum of magnitudes.
 func TestMatMulReference(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		for _, typ := range quantized {
@@ -143,8 +143,8 @@ func TestMatMulReference(t *testing.T) {
 	})
 }
 
-// exact is the product of a row and a row of activations in float64, with the sum of
-// magnitudes of what is added: codes and minima apart.
+// exact returns the product of a row and a row of activations in float64, and the sum of magnitudes
+// of the added terms. Codes and minima are separate terms.
 func (w *Packed) exact(r int, x []actBlock) (sum, mag float64) {
 	f, panel := formOf(w.Type), w.panel(r/PanelRows)
 	size := blockBytes(w.Type)

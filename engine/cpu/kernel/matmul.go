@@ -3,7 +3,7 @@ package kernel
 import "fmt"
 
 // MatVec computes y[r] = w[r]·a[row] for the rows r of panels panel0 to
-// panel1-1; y has w.Rows values. The type must be one of [Quantized].
+// panel1-1. y has w.Rows values. The type must be [Quantized].
 func MatVec(y []float32, w *Packed, a *Acts, row, panel0, panel1 int) {
 	checkActs(w, a, row, row+1)
 	checkPanels(w, len(y), panel0, panel1)
@@ -11,15 +11,15 @@ func MatVec(y []float32, w *Packed, a *Acts, row, panel0, panel1 int) {
 }
 
 // MatMul computes y[i·ldy+r] = w[r]·a[i] for activation rows row0 to row1-1 and
-// the rows r of panels panel0 to panel1-1. Each result has the bits of MatVec.
-// Nothing else of y is written, so ldy may be as small as the number of rows in
-// the panels.
+// the rows r of panels panel0 to panel1-1. Each result has the same bits as
+// with MatVec. No other element of y is written, so ldy may be as small as the
+// number of rows in the panels.
 func MatMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
 	MatMulAhead(y, ldy, w, a, row0, row1, panel0, panel1, panel1)
 }
 
-// MatMulAhead is MatMul for a thread that continues with the panels up to
-// ahead-1: their first few kilobytes are prefetched.
+// MatMulAhead is MatMul for a thread that then continues with the panels up to
+// ahead-1. It prefetches their first few kilobytes.
 func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, ahead int) {
 	if row0 >= row1 {
 		return
@@ -30,16 +30,16 @@ func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, p
 }
 
 // MatVecF32 is MatVec for the types F32, F16 and BF16 and float activations x.
-// Products are summed in float32 with fused multiply-add, even and odd columns
-// separately.
+// Products are added in float32 with fused multiply-add, with separate sums for
+// even and odd columns.
 func MatVecF32(y []float32, w *Packed, x []float32, panel0, panel1 int) {
 	checkFloat(w, len(x), w.Cols, 0, 1)
 	checkPanels(w, len(y), panel0, panel1)
 	matMulF32(y, 0, w, x, w.Cols, 0, 1, panel0, panel1)
 }
 
-// MatMulF32 is MatMul for F32, F16 and BF16: activation row i is x[i·ldx:].
-// Each result has the bits of MatVecF32.
+// MatMulF32 is MatMul for F32, F16 and BF16. Activation row i is x[i·ldx:].
+// Each result has the same bits as with MatVecF32.
 func MatMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
 	if row0 >= row1 {
 		return

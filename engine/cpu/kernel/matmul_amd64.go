@@ -35,8 +35,8 @@ func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, pa
 	t.run(row0, row1, panel0, panel1)
 }
 
-// kernel multiplies n panels from p, panels at once, by activation rows from
-// row on.
+// kernel multiplies n panels, starting at p, by activation rows from row on. It
+// processes panels of them at once.
 func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
 	typ, w := t.w.Type, &t.w.Data[p*t.size]
 	ok := false

@@ -26,7 +26,7 @@ func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, pa
 	t.run(row0, row1, panel0, panel1)
 }
 
-// kernel multiplies n panels from p by activation rows from row on.
+// kernel multiplies n panels, starting at p, by activation rows from row on.
 func (t *tiling) kernel(_, rows int, y *float32, ldy, row, p, n int) {
 	typ, w := t.w.Type, &t.w.Data[p*t.size]
 	ok := false

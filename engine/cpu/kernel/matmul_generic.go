@@ -2,7 +2,8 @@ package kernel
 
 import "godwit/engine/dtype"
 
-// matMulGeneric is the definition of [MatMul]: blocks in order, exact integers inside.
+// matMulGeneric is the definition of [MatMul]. Blocks are added in order, and integers are exact
+// within a block.
 func matMulGeneric(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
 	f := formOf(w.Type)
 	for r := panel0 * PanelRows; r < min(panel1*PanelRows, w.Rows); r++ {
@@ -50,7 +51,7 @@ func (f *form) step(acc float32, codes *[32]int8, s *scales, x *actBlock) float3
 	return fma(u, x.d, acc)
 }
 
-// dot16 is the exact product of 16 columns: below 2²⁷.
+// dot16 returns the exact product of 16 columns, which is below 2²⁷.
 func dot16(codes *[32]int8, x *actBlock, from int) (sum int32) {
 	for i := from; i < from+16; i++ {
 		sum += int32(codes[i]) * x.q.at(i)

@@ -7,7 +7,8 @@ import (
 	"godwit/engine/dtype"
 )
 
-// A row's result does not depend on company, on how panels are split, or on the tier.
+// A row's result does not depend on other rows in the batch, on how panels are split, or on the
+// tier.
 func TestMatMulBits(t *testing.T) {
 	const rows, batch = 5*16 + 3, 31
 	for _, typ := range quantized {
@@ -23,14 +24,14 @@ func TestMatMulBits(t *testing.T) {
 			eachTier(t, func(t *testing.T) {
 				for n := 1; n <= batch; n++ {
 					if testing.Short() && n > 9 && n%3 > 0 {
-						continue // every remainder by the sizes of tiles is left
+						continue // the remaining n cover every remainder by the sizes of tiles
 					}
 					got := make([]float32, batch*rows)
 					for _, p := range [][2]int{{0, 2}, {2, 3}, {3, w.Panels()}} {
 						MatMul(got, rows, w, a, batch-n, batch, p[0], p[1])
 					}
 					sameBits(t, typ, got[(batch-n)*rows:], want[(batch-n)*rows:])
-					for _, p := range [][2]int{{1, 3}, {3, w.Panels()}} { // rows no longer than their panels
+					for _, p := range [][2]int{{1, 3}, {3, w.Panels()}} { // also with rows no longer than their panels
 						lo, hi := p[0]*PanelRows, min(p[1]*PanelRows, rows)
 						ld := (p[1] - p[0]) * PanelRows
 						got := make([]float32, lo+n*ld)
@@ -54,8 +55,8 @@ func TestMatMulBits(t *testing.T) {
 	}
 }
 
-// Any bytes are weights: scales that are infinite, NaN, subnormal or zero give
-// the same bits in every tier, and harm no other row.
+// Any bytes are valid weights. Scales that are infinite, NaN, subnormal or zero
+// give the same bits in every tier, and change no other row.
 func TestMatMulAnyBytes(t *testing.T) {
 	const rows, cols, batch = 33, 512, 9
 	for _, typ := range quantized {
@@ -87,7 +88,7 @@ func TestMatMulAnyBytes(t *testing.T) {
 	}
 }
 
-// The same for float weights; odd columns too.
+// The same for float weights, also with an odd number of columns.
 func TestMatMulF32Bits(t *testing.T) {
 	const rows, batch, ldx = 5*16 + 3, 19, 104
 	for _, typ := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16} {
@@ -138,7 +139,7 @@ func benchmarkMatVec(b *testing.B, typ dtype.Type, rows, cols int) {
 	}
 }
 
-// Weights from memory: 256 MB, far more than any cache holds.
+// The weights come from memory: 256 MB, which is larger than any cache.
 func BenchmarkMatVecMemory(b *testing.B) {
 	eachTierBench(b, func(b *testing.B) {
 		for _, typ := range quantized {
@@ -150,7 +151,8 @@ func BenchmarkMatVecMemory(b *testing.B) {
 	})
 }
 
-// Weights in the second-level cache: the arithmetic alone.
+// The weights are in the second-level cache, so this measures the arithmetic
+// alone.
 func BenchmarkMatVecCache(b *testing.B) {
 	eachTierBench(b, func(b *testing.B) {
 		for _, typ := range quantized {
@@ -162,8 +164,8 @@ func BenchmarkMatVecCache(b *testing.B) {
 	})
 }
 
-// Runs of three panels of 576 columns, as a thread of several claims them:
-// every other run, and its own one after the other with fetching ahead.
+// Runs of three panels with 576 columns, as one of several threads claims them.
+// It compares every other run with consecutive runs that prefetch ahead.
 func BenchmarkMatVecRuns(b *testing.B) {
 	const rows, cols, run = 16 * 2046, 576, 3
 	n, _ := PackedSize(dtype.Q4_1, rows, cols)
@@ -190,7 +192,7 @@ func BenchmarkMatVecRuns(b *testing.B) {
 	})
 }
 
-// A batch of rows over weights from memory, in runs of eight panels.
+// A batch of rows, with weights from memory in runs of eight panels.
 func BenchmarkMatMulMemory(b *testing.B) {
 	const cols, run = 2048, 8
 	for _, typ := range quantized {

@@ -6,7 +6,7 @@ package kernel
 // cache while all activation rows pass over them.
 const weightChunk = 384 << 10
 
-// tiling is one multiplication divided into the shapes of the kernels.
+// tiling is one multiplication, divided into the shapes of the kernels.
 type tiling struct {
 	w      *Packed
 	a      *Acts     // quantised activations; nil for float ones
@@ -16,7 +16,7 @@ type tiling struct {
 	ldy    int
 	size   int  // bytes per panel
 	wide   bool // there are kernels for eight rows
-	pair   int  // rows of the kernels for two panels
+	pair   int  // number of rows of the kernels for two panels
 	ahead  int  // weights before this panel may be prefetched
 	blocks int  // blocks per row of weights, or columns for float activations
 }
@@ -40,7 +40,7 @@ func (t *tiling) run(row0, row1, panel0, panel1 int) {
 	}
 }
 
-// pairs reports whether that many rows need kernels of two panels.
+// pairs reports whether that many rows use kernels for two panels.
 func (t *tiling) pairs(rows int) bool {
 	first := 4
 	if t.wide {
@@ -49,8 +49,7 @@ func (t *tiling) pairs(rows int) bool {
 	return t.pair > 0 && rows-first > 4
 }
 
-// block multiplies n panels from p: one, or an even number where pairs are
-// needed.
+// block multiplies n panels from p on. n is 1, or even if pairs are needed.
 func (t *tiling) block(row0, row1, p, n int) {
 	for i := row0; i < row1; {
 		from, rows, panels := t.next(i, row0, row1, n)
@@ -59,11 +58,11 @@ func (t *tiling) block(row0, row1, p, n int) {
 	}
 }
 
-// next chooses the rows to multiply from row i on, and whether two panels at
-// once. The first tile fetches the weights from memory, which works best one
-// panel at a time. Up to four rows have a kernel of their number. Two panels
-// have kernels of t.pair rows only, so the last tile steps back to be full and
-// recomputes the same bits.
+// next chooses the rows to multiply from row i on, and the number of panels at
+// once. The first tile fetches the weights from memory, which works best with
+// one panel at a time. Up to four rows have a kernel for their exact number.
+// Two panels have only kernels for t.pair rows, so the last tile steps back to
+// be full and recomputes the same bits.
 func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
 	left, first := row1-i, i == row0
 	switch {

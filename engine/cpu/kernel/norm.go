@@ -2,21 +2,21 @@ package kernel
 
 import "math"
 
-// Dot is the sum of a[i]·b[i], in 32 partial sums.
+// Dot returns the sum of a[i]·b[i], in 32 partial sums.
 func Dot(a, b []float32) float32 {
 	checkLen("dot", len(a), len(b))
 	return dot(a, b)
 }
 
-// Sum adds up x, in 32 partial sums.
+// Sum returns the sum of x, in 32 partial sums.
 func Sum(x []float32) float32 { return sum(x) }
 
-// Max returns the largest value of x, ignoring NaN; -Inf if x has no other
-// values.
+// Max returns the largest value of x, ignoring NaN. It returns -Inf if x has no
+// other values.
 func Max(x []float32) float32 { return maximum(x) }
 
-// ArgMax returns the first index of the largest value of x, ignoring NaN; 0 if
-// x has no other values.
+// ArgMax returns the first index of the largest value of x, ignoring NaN. It
+// returns 0 if x has no other values.
 func ArgMax(x []float32) int {
 	if i := index(x, maximum(x)); i >= 0 {
 		return i
@@ -24,7 +24,7 @@ func ArgMax(x []float32) int {
 	return 0
 }
 
-// RMSNorm computes dst = x / √(mean(x²) + eps) · w; w nil for no weights.
+// RMSNorm computes dst = x / √(mean(x²) + eps) · w. A nil w means no weights.
 // Source: arXiv 1910.07467.
 func RMSNorm(dst, x, w []float32, eps float32) {
 	checkLen("rms norm", len(dst), len(x))
@@ -64,7 +64,7 @@ func ExpSum(dst, x []float32, shift float32) float32 {
 	return expSum(dst, x, shift)
 }
 
-// Softmax computes dst[i] = e^(x[i]-max) / Σ. Values of -Inf get 0; if all are -Inf, or one is
+// Softmax computes dst[i] = e^(x[i]-max) / Σ. Values of -Inf give 0. If all are -Inf, or one is
 // +Inf or NaN, the result is NaN.
 func Softmax(dst, x []float32) {
 	checkLen("softmax", len(dst), len(x))

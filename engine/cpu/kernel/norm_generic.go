@@ -11,7 +11,7 @@ func addDotRest(s *[lanes]float32, dst, a, b []float32) float32 {
 	return dotRest(s, dst, dst)
 }
 
-// indexGeneric is the first index of v in x, or -1.
+// indexGeneric returns the first index of v in x, or -1.
 func indexGeneric(x []float32, v float32) int {
 	for i, f := range x {
 		if f == v {

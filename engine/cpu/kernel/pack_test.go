@@ -8,7 +8,7 @@ import (
 	"godwit/engine/quant"
 )
 
-// Every row comes back out of the panels with the bits that the codec gives.
+// Every row decoded from the panels has the bits that the codec gives.
 func TestPackRow(t *testing.T) {
 	for _, typ := range append([]dtype.Type{dtype.F32, dtype.F16, dtype.BF16}, quantized...) {
 		r := rnd(3)

@@ -17,7 +17,7 @@ type Packed struct {
 	Data       []byte
 }
 
-// Panels is the number of panels; the last one may have unused rows.
+// Panels returns the number of panels. The last one may have unused rows.
 func (w *Packed) Panels() int { return (w.Rows + PanelRows - 1) / PanelRows }
 
 // panelBytes returns the size of a panel of that type.
@@ -37,7 +37,7 @@ func (w *Packed) panel(i int) []byte {
 }
 
 // Quantized reports whether t multiplies quantised activations ([MatVec],
-// [MatMul]); F32, F16 and BF16 multiply float activations ([MatVecF32],
+// [MatMul]). F32, F16 and BF16 multiply float activations ([MatVecF32],
 // [MatMulF32]).
 func Quantized(t dtype.Type) bool { return formOf(t) != nil }
 
@@ -51,8 +51,8 @@ func Types() (list []dtype.Type) {
 	return list
 }
 
-// PackedSize is the size of a packed matrix in bytes; false if the type has no packed
-// form (see [Raw]) or cols is not a multiple of its block.
+// PackedSize returns the size of a packed matrix in bytes. It returns false if the type has no
+// packed form (see [Raw]) or cols is not a multiple of its block.
 func PackedSize(t dtype.Type, rows, cols int) (int, bool) {
 	if !Quantized(t) && !isFloat(t) || rows < 0 || cols < 0 || cols%t.Elems() != 0 {
 		return 0, false
@@ -63,8 +63,8 @@ func PackedSize(t dtype.Type, rows, cols int) (int, bool) {
 func isFloat(t dtype.Type) bool { return t == dtype.F32 || t == dtype.F16 || t == dtype.BF16 }
 
 // Pack writes panels panel0 to panel1-1 of a matrix into dst, which is the
-// whole packed matrix; src is the whole matrix in the file's format. Disjoint
-// ranges may be packed at the same time. It reports whether every scale and
+// whole packed matrix. src is the whole matrix in the file's format. Disjoint
+// ranges may be packed at the same time. Pack reports whether every scale and
 // minimum, and every value of a float type, is finite.
 func Pack(dst []byte, t dtype.Type, rows, cols int, src []byte, panel0, panel1 int) (finite bool) {
 	size, ok := PackedSize(t, rows, cols)
@@ -80,7 +80,8 @@ func Pack(dst []byte, t dtype.Type, rows, cols int, src []byte, panel0, panel1 i
 	return finite
 }
 
-// packPanel interleaves n rows, stride bytes apart; the other rows become zero.
+// packPanel interleaves n rows that are stride bytes apart. The other rows
+// become zero.
 func packPanel(dst []byte, t dtype.Type, src []byte, stride, n int) (finite bool) {
 	if n < PanelRows {
 		clear(dst)
@@ -103,9 +104,10 @@ func packPanel(dst []byte, t dtype.Type, src []byte, stride, n int) (finite bool
 	return finite
 }
 
-// An exponent of all ones overflows into the sign's place when one is added to
-// it. Lanes of a word do not meet, since the sign is taken out before. That takes
-// three operations a word beside the copying.
+// A value is not finite if its exponent is all ones. Adding one to such an
+// exponent overflows into the sign bit. The sign bits are cleared first, so the
+// lanes of a word do not affect each other. This takes three operations per
+// word in addition to the copying.
 const (
 	low32, one32, high32 = 0x7fffffff_7fffffff, 0x00800000_00800000, 0x80000000_80000000
 	low16, high16        = 0x7fff7fff_7fff7fff, 0x80008000_80008000
@@ -173,7 +175,7 @@ func packHalves(dst, src []byte, stride, n int, half bool) (finite bool) {
 func (f *form) finite(blk []byte) bool {
 	switch {
 	case f == &formMXFP4:
-		// 2^126 times the largest level, 6, is infinite; 255 is NaN by the specification.
+		// 2^126 times the largest level, 6, is infinite. 255 is NaN by the specification.
 		var bad uint64
 		for at := 0; at < 16; at += 8 {
 			x := binary.LittleEndian.Uint64(blk[at:])
@@ -189,8 +191,8 @@ func (f *form) finite(blk []byte) bool {
 }
 
 // finite reports whether the floats of b, whose length is a multiple of 32, are
-// finite. It looks at the highest exponent bit first: it is clear in values below
-// two, as nearly all scales are.
+// finite. It checks the highest exponent bit first, which is clear in values
+// below two. Nearly all scales are.
 func finite(b []byte, low, one uint64) bool {
 	var any uint64
 	for w := b; len(w) >= 32; w = w[32:] {
@@ -208,7 +210,7 @@ func finite(b []byte, low, one uint64) bool {
 	return bad&high == 0
 }
 
-// Row writes row r of the matrix as floats, with the values of the file's
+// Row writes row r of the matrix as floats, with the same values as the file's
 // decoder.
 func (w *Packed) Row(dst []float32, r int) {
 	if r < 0 || r >= w.Rows || len(dst) != w.Cols {

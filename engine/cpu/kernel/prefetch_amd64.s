@@ -1,7 +1,7 @@
 #include "textflag.h"
 
 // func prefetchForWrite(p *byte, n int)
-// The instruction is PREFETCHW (SI), which does nothing where it is unknown.
+// The instruction is PREFETCHW (SI). Processors without it treat it as a no-op.
 TEXT ·prefetchForWrite(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), SI
 	MOVQ n+8(FP), CX

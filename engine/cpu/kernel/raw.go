@@ -8,8 +8,8 @@ import (
 )
 
 // Raw is a matrix in the file's own format. Its panels are made in scratch
-// memory at each use: that is slower, but copies no weights. Any type with a
-// decoder works; types without a panel form become F32 panels and multiply
+// memory at each use. That is slower, but copies no weights. Any type with a
+// decoder works. Types without a panel form become F32 panels and multiply
 // float activations.
 type Raw struct {
 	Type       dtype.Type
@@ -28,11 +28,11 @@ func NewScratch(cols int) *Scratch {
 	return &Scratch{panel: make([]byte, panelBytes(dtype.F32, cols)), row: make([]float32, cols)}
 }
 
-// Panels is the number of panels; the last one may have unused rows.
+// Panels returns the number of panels. The last one may have unused rows.
 func (w *Raw) Panels() int { return (w.Rows + PanelRows - 1) / PanelRows }
 
-// Panel packs panel p into s, as a matrix of at most 16 rows of w's type, or of F32 if
-// the type has no panel form. The result is valid until s is used again.
+// Panel packs panel p into s, as a matrix of at most 16 rows. It has w's type, or F32 if the type
+// has no panel form. The result is valid until s is used again.
 func (w *Raw) Panel(s *Scratch, p int) Packed {
 	stride := w.Type.RowBytes(w.Cols)
 	n := min(PanelRows, w.Rows-p*PanelRows)

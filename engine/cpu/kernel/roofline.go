@@ -3,16 +3,16 @@ package kernel
 import "runtime"
 
 // Stream reads p, rounded down to a multiple of 256 bytes, as fast as the tier
-// can, to measure memory bandwidth. The result depends on every byte.
+// can. It is for measuring memory bandwidth. The result depends on every byte.
 func Stream(p []byte) uint64 { return stream(p[:len(p)&^255]) }
 
-// Products does rounds of independent 16-bit multiply-adds on registers and
-// returns the number of operations, two for each: the peak against which
-// [MatMul] is measured.
+// Products does a number of rounds of independent 16-bit multiply-adds on
+// registers and returns the number of operations, two for each. This is the
+// peak against which [MatMul] is measured.
 func Products(rounds int) (ops int64) { return products(rounds) }
 
-// Prefetch prefetches p into the second-level cache, for a thread that waits
-// and knows which weights it will read next. It returns at once and has no
+// Prefetch prefetches p into the second-level cache. It is for a waiting thread
+// that knows which weights it will read next. It returns at once and has no
 // other effect.
 func Prefetch(p []byte) { prefetch(p) }
 

@@ -15,8 +15,8 @@ func TestStream(t *testing.T) {
 	want := streamGeneric(p[:4096])
 	eachTier(t, func(t *testing.T) {
 		got := Stream(p)
-		// Vector variants mix the same words into eight places and return one; reading
-		// is what counts, so a change of any byte that lands there must show.
+		// Vector variants mix the words into eight positions and return one of them. A change of
+		// any byte that is mixed into this position must show.
 		p[0] ^= 1
 		if Stream(p) == got {
 			t.Error("the first byte was not read")
@@ -53,7 +53,7 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// The machine's limits, for one thread: read bandwidth of memory and peak of products.
+// The limits of the machine for one thread: read bandwidth of memory, and peak of products.
 func BenchmarkRoofline(b *testing.B) {
 	buf := huge(b, 256<<20)
 	for i := 0; i < len(buf); i += 4096 {

@@ -34,14 +34,15 @@ func (t Tier) String() string {
 	return fmt.Sprintf("tier %d", uint8(t))
 }
 
-// envTier names a tier to use instead of the best one.
+// envTier is the environment variable that selects a tier instead of the best
+// one.
 const envTier = "GODWIT_CPU_TIER"
 
 // active is the tier in use. It is set once at start; tests change it with
 // [Use].
 var active, errEnv = choose(os.Getenv(envTier))
 
-// choose returns the tier of that name, or the best one for an empty name.
+// choose returns the tier with a name, or the best one for an empty name.
 func choose(name string) (Tier, error) {
 	all := Tiers()
 	best := all[len(all)-1]
@@ -56,15 +57,15 @@ func choose(name string) (Tier, error) {
 	return best, fmt.Errorf("%s=%q: this machine has %v", envTier, name, all)
 }
 
-// EnvError reports a GODWIT_CPU_TIER that this machine does not offer, as read
-// at start. The best tier is then in use.
+// EnvError returns an error if GODWIT_CPU_TIER, as read at start, is not a tier
+// of this machine. The best tier is used then.
 func EnvError() error { return errEnv }
 
-// Active is the tier in use: the best of [Tiers], or the one named by the
+// Active returns the tier in use: the best of [Tiers], or the one named by the
 // environment variable GODWIT_CPU_TIER if the machine supports it.
 func Active() Tier { return active }
 
-// Tiers lists what this machine offers, slowest first.
+// Tiers lists the tiers of this machine, slowest first.
 func Tiers() []Tier { return append([]Tier{Generic}, simdTiers()...) }
 
 // Use sets the tier, for tests that run every tier. No kernel may be running.

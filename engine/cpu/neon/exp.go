@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Constants loads 32-bit constants into registers downwards from Free; R19 is
-// overwritten.
+// Constants loads 32-bit constants into registers, from Free downwards. It
+// overwrites R19.
 type Constants struct {
 	*File
 	Free V
@@ -27,8 +27,8 @@ func (c *Constants) Bits(name string, b uint32) V {
 // Float loads a float into every lane of the next register.
 func (c *Constants) Float(name string, f float32) V { return c.Bits(name, math.Float32bits(f)) }
 
-// Exp holds the constants of the exponential, which has the operations of
-// package kernel's plain Go in the same order.
+// Exp holds the constants of the exponential. It does the same operations in
+// the same order as package kernel's plain Go.
 type Exp struct {
 	*File
 	lo, hi, magic, log2e, ln2Hi, ln2Lo, e2, e3, e4, e5, e6 V
@@ -37,7 +37,7 @@ type Exp struct {
 	Bias V // 127, as a word
 }
 
-// Exp loads them.
+// Exp loads the constants of the exponential.
 func (c *Constants) Exp() *Exp {
 	return &Exp{
 		File:  c.File,
@@ -64,7 +64,8 @@ func (f *File) Horner(dst, p, x, c V) {
 }
 
 // MinusOne splits x into n·ln2 and a remainder r. It leaves n in t and e^r - 1
-// in the next register; x becomes r. The third register from t on is scratch.
+// in the next register, and x becomes r. The third register from t on is
+// scratch.
 func (e *Exp) MinusOne(x, t V) {
 	n, p, u := t, t+1, t+2
 	e.V("fmax.4s", x, x, e.lo)
@@ -81,7 +82,7 @@ func (e *Exp) MinusOne(x, t V) {
 	e.Horner(p, u, x, x)
 }
 
-// Of replaces x by e^x; t and the next two registers are scratch.
+// Of replaces x by e^x. t and the next two registers are scratch.
 func (e *Exp) Of(x, t V) {
 	n, p, u := t, t+1, t+2
 	e.MinusOne(x, t)

@@ -1,6 +1,6 @@
 // Package neon writes arm64 assembly for Go's assembler. The generators of the
 // CPU backend's NEON kernels use it. Vector instructions that Go's assembler
-// cannot spell become WORD directives with the instruction beside them.
+// has no mnemonics for become WORD directives with the instruction in a comment.
 //
 //	f := neon.File{Package: "kernel", Generator: "engine/cpu/kernel/genneon"}
 //	f.Func("addNEON", "(dst, a *float32)", "adds four values.", 0)
@@ -90,8 +90,9 @@ type param struct {
 	kind string
 }
 
-// Func opens a function; doc continues its name. frame is the number of bytes
-// of local memory, a multiple of 16, reached by [File.Local].
+// Func opens a function. doc continues the comment after its name. frame is the
+// number of bytes of local memory, a multiple of 16, which [File.Local]
+// returns.
 func (f *File) Func(name, sig, doc string, frame int) {
 	f.frame = frame
 	size := f.layout(sig)
@@ -102,7 +103,7 @@ func (f *File) Func(name, sig, doc string, frame int) {
 	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, sig)
 }
 
-// layout computes the locations of the arguments and the result, which is
+// layout computes the locations of the arguments and of the result, which is
 // called ret.
 func (f *File) layout(sig string) (size int) {
 	f.params = map[string]param{}
@@ -141,7 +142,8 @@ func (f *File) layout(sig string) (size int) {
 	return at
 }
 
-// arg spells an argument or the result; part is empty, "_base" or "_len".
+// arg returns the spelling of an argument or the result. Slices have the names
+// name_base and name_len.
 func (f *File) arg(name string) string {
 	base, part, slice := strings.Cut(name, "_")
 	p, ok := f.params[base]
@@ -158,8 +160,8 @@ func (f *File) arg(name string) string {
 	return fmt.Sprintf("%s+%d(FP)", base, off)
 }
 
-// Arg loads an argument into a general register; a slice has name_base and
-// name_len.
+// Arg loads an argument into a general register. The parts of a slice are
+// name_base and name_len.
 func (f *File) Arg(name string, r R) {
 	op := "MOVD"
 	if k := f.params[name].kind; k == "uint32" {
@@ -204,8 +206,8 @@ func (f *File) NewLabel(s string) string {
 // Label places a label.
 func (f *File) Label(name string) { fmt.Fprintf(&f.text, "\n%s:\n", name) }
 
-// Loop repeats body while counter, reduced by step after each round, is
-// positive.
+// Loop repeats body. After each round it subtracts step from counter and
+// continues while counter is positive.
 func (f *File) Loop(counter R, step int, body func()) {
 	again := f.NewLabel("again")
 	f.Label(again)
@@ -248,7 +250,7 @@ func (f *File) Repeat(v V, base R) {
 }
 
 // Const makes 16 bytes of read-only data, one per name in a file, and loads
-// them; r is overwritten.
+// them. It overwrites r.
 func (f *File) Const(v V, name string, data [16]byte, r R) {
 	f.Address(name, data[:], r)
 	f.Load(v, r, 0)
@@ -276,7 +278,7 @@ func (f *File) Address(name string, data []byte, r R) {
 	f.Op("MOVD $%s<>(SB), %v", name, r)
 }
 
-// Fill puts a 32-bit constant into every lane; r is overwritten.
+// Fill puts a 32-bit constant into every lane. It overwrites r.
 func (f *File) Fill(v V, word uint32, r R) {
 	b := word & 0xff
 	switch word {

@@ -11,7 +11,7 @@ import (
 
 var wordLine = regexp.MustCompile(`(?m)^\tWORD \$0x([0-9a-f]{8}) // (.*)$`)
 
-// everything writes each instruction that is a WORD with different registers, elements
+// everything writes each instruction that is emitted as a WORD, with different registers, elements
 // and numbers of bits.
 func everything() *File {
 	f := &File{Package: "p"}
@@ -45,7 +45,7 @@ func everything() *File {
 	return f
 }
 
-// The words are those of an assembler that is not ours; see testdata/README.md.
+// The words equal those of another assembler; see testdata/README.md.
 func TestEncodings(t *testing.T) {
 	want := map[string]uint64{}
 	file, err := os.Open("testdata/encodings.txt")

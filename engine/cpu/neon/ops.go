@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// op is a vector instruction with every register and number zero. Source of
-// the encodings: Arm Architecture Reference Manual (DDI 0487), C7.2.
+// op is a vector instruction with every register and number set to zero. Source
+// of the encodings: Arm Architecture Reference Manual (DDI 0487), C7.2.
 type op struct {
 	word uint32
 	form string // destination and sources; empty if all have the arrangement of the name
-	name string // spelling in Go's assembler, or empty
+	name string // spelling in Go's assembler; empty if it has none
 }
 
-// three are instructions with two sources. A source of the form that ends in []
-// is one element.
+// three are instructions with two sources. In form, a source that ends in [] is
+// one element.
 var three = map[string]op{
 	"add.16b":    {0x4e208400, "", "VADD"},
 	"add.4s":     {0x4ea08400, "", "VADD"},
@@ -168,13 +168,14 @@ func (f *File) V(name string, dst, n, m V) {
 	f.word(o.word|uint32(m)<<16|uint32(n)<<5|uint32(dst), "%s v%d.%s, v%d.%s, v%d.%s", base, int(dst), a[0], int(n), a[1], int(m), a[2])
 }
 
-// Look writes a table look-up: the bytes of m index the given number of
-// registers from table on; indices beyond them give 0.
+// Look writes a table look-up. The bytes of m index a table of several
+// registers, starting at table. Indices beyond the table give 0.
 func (f *File) Look(dst, table V, registers int, m V) {
 	f.look("tbl", 0x4e000000, dst, table, registers, m)
 }
 
-// LookOn is Look, but indices beyond the table leave the byte unchanged.
+// LookOn is Look, except that indices beyond the table leave the byte
+// unchanged.
 func (f *File) LookOn(dst, table V, registers int, m V) {
 	f.look("tbx", 0x4e001000, dst, table, registers, m)
 }
@@ -235,7 +236,7 @@ func (f *File) Shift(name string, dst, n V, by int) {
 	f.word(o.word+code<<16|uint32(n)<<5|uint32(dst), "%s v%d.%s, v%d.%s, #%d", base, int(dst), a[0], int(n), a[1], by)
 }
 
-// Ext writes the 16 bytes of n and m from byte by on.
+// Ext writes 16 bytes of the concatenation of n and m, starting at byte by.
 func (f *File) Ext(dst, n, m V, by int) {
 	f.Op("VEXT $%d, V%d.B16, V%d.B16, V%d.B16", by, int(m), int(n), int(dst))
 }

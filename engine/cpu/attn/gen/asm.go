@@ -10,7 +10,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// asm adds to avo's context what every family needs. Registers are physical and
+// asm adds to avo's context what all families need. Registers are physical and
 // assigned by hand.
 type asm struct {
 	*build.Context
@@ -45,7 +45,7 @@ func (a *asm) label(s string) string {
 // ld loads parameters into registers.
 func (a *asm) ld(name string, r reg.Register) { a.Load(a.Param(name), r) }
 
-// word is a read-only 32-bit constant, one per name in a file.
+// word returns a read-only 32-bit constant. A file has one for each name.
 func (a *asm) word(name string, v uint32) operand.Mem { return a.constant(name, operand.U32(v)) }
 
 // float is a read-only float32.
@@ -69,10 +69,10 @@ func (a *asm) constant(name string, parts ...operand.Constant) operand.Mem {
 	return m
 }
 
-// at is disp(base).
+// at returns the operand disp(base).
 func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
 
-// ix is disp(base)(index·scale).
+// ix returns the operand disp(base)(index·scale).
 func ix(base, index reg.Register, scale uint8, disp int) operand.Mem {
 	return operand.Mem{Base: base, Index: index, Scale: scale, Disp: disp}
 }
@@ -87,8 +87,8 @@ func imm(n int) operand.Op {
 	return operand.U32(uint32(n))
 }
 
-// masks loads 64 bits, from memory or through a pointer, into K1 to K4; tmp is
-// overwritten.
+// masks loads 64 bits, from memory or through a pointer, into K1 to K4. It
+// overwrites tmp.
 func (a *asm) masks(from operand.Op, tmp reg.GPPhysical) {
 	if p, ok := from.(reg.Register); ok {
 		for v := range 4 {
@@ -105,7 +105,8 @@ func (a *asm) masks(from operand.Op, tmp reg.GPPhysical) {
 	}
 }
 
-// prefetch prefetches lines at a distance from base; nothing for distance 0.
+// prefetch prefetches lines at a distance from base. With distance 0 it does
+// nothing.
 func (a *asm) prefetch(distance, base reg.Register, lines int) {
 	skip := a.label("skip")
 	a.TESTQ(distance, distance)
@@ -116,7 +117,7 @@ func (a *asm) prefetch(distance, base reg.Register, lines int) {
 	a.Label(skip)
 }
 
-// end returns from a function that used wide registers.
+// end emits the return of a function that used wide registers.
 func (a *asm) end() {
 	a.VZEROUPPER()
 	a.RET()

@@ -93,7 +93,7 @@ func (a *asm) expand2(bits int) {
 			case 3:
 				a.VPOR(h, x, x)
 				a.VPSHUFB(x, reg.Y15, x)
-			case 5: // bit 4 moves to the bit that a blend reads
+			case 5: // bit 4 moves to the position that a blend reads
 				a.VPSLLD(imm(3), h, h)
 				a.VPSHUFB(x, reg.Y15, reg.Y8)
 				a.VPSHUFB(x, reg.Y12, reg.Y9)
@@ -167,8 +167,8 @@ func (a *asm) decode2(vecs int, exact bool) {
 // rows2 is the largest number of rows of the AVX2 dot products.
 const rows2 = 3
 
-// dot2 is the integer dot products. Every product of bytes can saturate here,
-// so operands stay in the range where it does not.
+// dot2 makes the integer dot products. Every product of bytes can saturate
+// here, so operands stay in a range where it does not.
 func dot2(a *asm) {
 	for n := 1; n <= rows2; n++ {
 		a.tokens2(n, 1)
@@ -179,8 +179,9 @@ func dot2(a *asm) {
 	}
 }
 
-// tokens2 makes the bytes signed. The magnitudes are one operand, the query
-// with their signs the other, and two products stay below 2·128·127.
+// tokens2 makes the bytes signed. One operand is their magnitudes, and the
+// other is the query with their signs. The sum of two products stays below
+// 2·128·127.
 func (a *asm) tokens2(n, per int) {
 	name, note := "tokens", ""
 	if per == 2 {
@@ -274,7 +275,7 @@ func (a *asm) chunk2(n, per int) {
 }
 
 // values2 separates even and odd tokens, so that a sum of two products has only
-// one nonzero term. It processes 32 values, in steps of four vectors.
+// one nonzero term. It processes 32 values in steps of four vectors.
 func (a *asm) values2(n int) {
 	a.fn(fmt.Sprintf("values%dAVX2", n),
 		"(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, pitch, ahead int)",

@@ -30,8 +30,9 @@ func (a *asm) shift(n int, src operand.Op, dst reg.Register) {
 	}
 }
 
-// expand512 looks up levels: a byte permute reads six bits of an index and the
-// table repeats, so the bits that a shift leaves above a code do no harm.
+// expand512 looks up levels. A byte permute reads six bits of an index, and the
+// table is repeated. The bits that a shift leaves above a code therefore do no
+// harm.
 func (a *asm) expand512(bits int) {
 	low := bits &^ 1
 	if bits == 1 {
@@ -67,7 +68,8 @@ func (a *asm) expand512(bits int) {
 		if bits > low {
 			a.shift(s%per*low, src, idx)
 			a.shift(s-low, reg.Z16, reg.Z29)
-			// The high plane where the mask is set, else the low one.
+			// Take the high plane where the mask is set, and the low plane
+			// elsewhere.
 			a.VPTERNLOGD(imm(0xd8), reg.Z30, reg.Z29, idx)
 		} else if s%per > 0 {
 			a.shift(s%per*low, src, idx)
@@ -137,8 +139,8 @@ func (a *asm) decode512(vecs int, exact bool) {
 	a.end()
 }
 
-// turn512 moves 128-bit lanes, four values of four tokens each, to their
-// token's group, and transposes them there.
+// turn512 moves 128-bit lanes, which are four values of four tokens each, to
+// the group of their tokens and transposes them there.
 func (a *asm) turn512(vecs int) {
 	a.fn("transpose"+string(rune('0'+vecs))+"AVX512", "(dst, codes *byte, flip uint32)", "transposes a chunk of %d values.", 16*vecs)
 	a.ld("dst", reg.RDI)

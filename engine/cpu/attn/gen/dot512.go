@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// panel is the number of queries that share a panel of package attn.
+// panel is the number of queries per panel in package attn.
 const panel = 6
 
 // dot512 is the integer dot products over a page of bytes.

@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// encode512 is the part of a trellis encoder around its search, and the reading
-// of exact rows and of levelled channels.
+// encode512 makes the parts of a trellis encoder before and after its search,
+// and the reading of exact rows and normalised channels.
 func encode512(a *asm) {
 	e := &encode{a}
 	e.sums()
@@ -19,7 +19,8 @@ func encode512(a *asm) {
 
 type encode struct{ *asm }
 
-// reduce adds 16 float64 of Z0 and Z1 to one in X0, the farthest apart first.
+// reduce adds 16 float64 in Z0 and Z1 to one in X0. It adds those farthest
+// apart first.
 func (e *encode) reduce() {
 	e.VADDPD(reg.Z1, reg.Z0, reg.Z0)
 	e.VEXTRACTF64X4(imm(1), reg.Z0, reg.Y1)
@@ -30,9 +31,9 @@ func (e *encode) reduce() {
 	e.VADDSD(reg.X1, reg.X0, reg.X0)
 }
 
-// sums adds squares, and products with levels. Products of a float32 and a
-// number with no more digits are exact, so a fused sum has the bits of a plain
-// one.
+// sums adds squares, and products with levels. The product of a float32 and a
+// number with no more digits is exact in float64, so a fused sum has the same
+// bits as a plain one.
 func (e *encode) sums() {
 	e.fn("energyAVX512", "(x *float32, n int) float64", "adds n squares, a multiple of 32.")
 	e.ld("x", reg.RSI)

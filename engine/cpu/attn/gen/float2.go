@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// float2 is float arithmetic: multiply and add rows, and rows times f16.
+// float2 makes the float arithmetic: multiply and add rows, and rows times f16.
 func float2(a *asm) {
 	for _, t := range []string{"F16", "BF16", "F32"} {
 		for _, shape := range [][2]int{{1, 4}, {2, 4}, {1, 1}, {2, 1}} {
@@ -95,7 +95,7 @@ func (a *asm) mulAdd2(stored string, n, vecs int, finite bool) {
 	a.end()
 }
 
-// halves2 is rows of 64 floats against one of 64 f16.
+// halves2 multiplies rows of 64 floats by one row of 64 f16.
 func (a *asm) halves2() {
 	a.fn("addHalfAVX2", "(dst *float32, x *byte, f float32)", "adds f·x.")
 	a.ld("dst", reg.RDI)
@@ -164,8 +164,8 @@ func (a *asm) halves2() {
 	a.end()
 }
 
-// fold2 combines the 16 lanes of x and y in the first lane of x, halves onto
-// each other.
+// fold2 combines the 16 lanes of x and y in the first lane of x, by combining
+// upper and lower halves.
 func (a *asm) fold2(x, y reg.VecPhysical, op func(x, y reg.VecPhysical)) {
 	lo, tmp := x.AsX().(reg.VecPhysical), y.AsX().(reg.VecPhysical)
 	op(y, x)

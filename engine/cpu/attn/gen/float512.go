@@ -7,7 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// float512 is float arithmetic: multiply and add rows, and rows times f16.
+// float512 makes the float arithmetic: multiply and add rows, and rows times
+// f16.
 func float512(a *asm) {
 	for _, t := range []string{"F16", "BF16", "F32"} {
 		for n := 1; n <= panel; n++ {
@@ -141,7 +142,7 @@ func (a *asm) transposeFloats512(stored string) {
 	a.end()
 }
 
-// halves512 is rows of 64 floats against one of 64 f16.
+// halves512 multiplies rows of 64 floats by one row of 64 f16.
 func (a *asm) halves512() {
 	a.fn("addHalfAVX512", "(dst *float32, x *byte, f float32)", "adds f·x.")
 	a.ld("dst", reg.RDI)
@@ -210,7 +211,8 @@ func (a *asm) halves512() {
 func (a *asm) addPS(x, y reg.VecPhysical) { a.VADDPS(x, y, y) }
 func (a *asm) maxPS(x, y reg.VecPhysical) { a.VMAXPS(x, y, y) }
 
-// fold combines all lanes in the first lane of x, halves onto each other.
+// fold combines all lanes in the first lane of x, by combining upper and lower
+// halves.
 func (a *asm) fold(x, tmp reg.VecPhysical, op func(x, y reg.VecPhysical)) {
 	a.VEXTRACTF64X4(imm(1), x, tmp.AsY())
 	op(tmp.AsY().(reg.VecPhysical), x.AsY().(reg.VecPhysical))

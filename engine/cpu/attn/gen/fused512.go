@@ -8,7 +8,7 @@ import (
 )
 
 // fusedRows is the largest number of rows for which codes are looked up and
-// multiplied at once; beyond it, storing the bytes is cheaper.
+// multiplied in one pass. For more rows it is cheaper to store the bytes first.
 const fusedRows = 4
 
 // Offsets of Visit, and its size; a test compares them.
@@ -20,7 +20,7 @@ const (
 	visitSize  = 80
 )
 
-// fused512 is the integer dot products over the codes of several pages, in
+// fused512 makes the integer dot products over the codes of several pages, in
 // planes or in bytes.
 func fused512(a *asm) {
 	for _, bits := range []int{2, 3, 4, 8} {
@@ -37,10 +37,11 @@ func fused512(a *asm) {
 	}
 }
 
-// fused is one kernel: n rows of vecs vectors of sums, per rows of each query.
-// With planes of less than 8 bits, Z16 to Z20 are planes, Z21 to Z24 the other
-// operand, Z25 to Z27 and Z29 are free, and Z31, Z30, Z28, Z19 and Z20 are
-// tables. With bytes, Z24 to Z27 are codes and Z28 the other operand.
+// fused is one kernel. It computes n rows of vecs vectors of sums, with per
+// rows for each query. With planes of less than 8 bits, Z16 to Z20 are planes,
+// Z21 to Z24 the other operand, Z25 to Z27 and Z29 are free, and Z31, Z30, Z28,
+// Z19 and Z20 are tables. With bytes, Z24 to Z27 are codes and Z28 the other
+// operand.
 type fused struct {
 	*asm
 	bits, n, per, vecs int
@@ -48,8 +49,8 @@ type fused struct {
 
 func (f *fused) low() int { return f.bits &^ 1 }
 
-// sets returns the number of sums per lane; more sums hide the latency of few
-// rows.
+// sets returns the number of sums per lane. If there are few rows, more sums
+// hide the latency.
 func (f *fused) sets() int {
 	if f.bits < 8 && f.n*f.vecs <= 8 {
 		return 2
@@ -73,10 +74,10 @@ func (f *fused) open() {
 	f.ld("n", reg.R15)
 }
 
-// places returns the position of the bits of each step's code in its byte at
+// places returns, for each step, the position of its code's bits in a byte at
 // the look-up, and the table for that position. A byte permute reads six bits
-// of an index and ignores the others. With three bits most steps therefore need
-// no shift, which would cost as much as a look-up.
+// of an index and ignores the others. With three bits, most steps therefore
+// need no shift, which would cost as much as a look-up.
 func (f *fused) places() []place {
 	switch f.bits {
 	case 2:
@@ -96,12 +97,12 @@ func (f *fused) places() []place {
 	return []place{{}, {low: 4}}
 }
 
-// place is the table of a step, how far the planes are shifted to the right,
-// and the bit of the high plane after that.
+// place is the table of a step, how far the two planes are shifted to the
+// right, and the position of the bit of the high plane after that.
 type place struct{ table, low, high, at int }
 
-// tables loads the tables, in the order of placements in package attn; RAX is
-// overwritten.
+// tables loads the tables in the order of placements in package attn. It
+// overwrites RAX.
 func (f *fused) tables() {
 	if f.bits == 8 {
 		return
@@ -122,9 +123,9 @@ func (f *fused) table(i int) reg.VecPhysical {
 }
 
 // page loads the addresses of a visit's planes and scales into RSI, R14 and
-// R10, and the address of the next ones into R12. Its lines are prefetched in
-// ascending order, whatever the order in which the page's lines are read,
-// because the processor's own prefetcher continues a run of lines.
+// R10, and the address to prefetch into R12. Lines are prefetched in ascending
+// order, whatever the order in which the page's lines are read, because the
+// processor's own prefetcher continues a run of lines.
 func (f *fused) page() {
 	f.MOVQ(at(reg.R13, visitPage), reg.RSI)
 	f.MOVQ(at(reg.R13, visitAhead), reg.R12)
@@ -139,8 +140,8 @@ func (f *fused) page() {
 	f.ADDQ(operand.NewParamAddr("low", f.param("low")), reg.RSI)
 }
 
-// param returns the offset of an eight-byte parameter; the first ones come in
-// this order.
+// param returns the offset of an eight-byte parameter. The first parameters
+// have this order.
 func (f *fused) param(name string) int {
 	for i, p := range []string{"dst", "visits", "n", "low", "high", "scales"} {
 		if p == name {
@@ -151,7 +152,7 @@ func (f *fused) param(name string) int {
 }
 
 // load loads the planes of eight steps, or one vector of bytes per vector of
-// sums, and prefetches as many lines.
+// sums. It prefetches the same number of lines.
 func (f *fused) load() {
 	if f.bits == 8 {
 		for v := range f.vecs {
@@ -180,7 +181,7 @@ func (f *fused) next() {
 	f.ADDQ(imm(n), reg.R12)
 }
 
-// askScales prefetches as many bytes as the scales of a block take.
+// askScales prefetches the size of a block's scales.
 func (f *fused) askScales() {
 	f.PREFETCHT0(at(reg.R12, 0))
 	f.PREFETCHT0(at(reg.R12, 64))
@@ -282,7 +283,7 @@ func (f *fused) tokens() {
 	f.end()
 }
 
-// multiplyTokens adds the steps that were loaded.
+// multiplyTokens adds the products of the loaded steps.
 func (f *fused) multiplyTokens() {
 	for g := range f.group() / 4 {
 		if f.bits == 8 {
@@ -361,8 +362,8 @@ func (f *fused) values() {
 	f.end()
 }
 
-// groups sets a bit in CX for every four cells with a used one; it jumps to
-// none at the end.
+// groups sets a bit in CX for every four cells that contain a used one. If
+// there are no more bits, it jumps to none.
 func (f *fused) groups(none string) {
 	f.MOVQ(at(reg.R13, visitUsed), reg.RAX)
 	f.TESTQ(reg.RAX, reg.RAX)
@@ -377,9 +378,9 @@ func (f *fused) groups(none string) {
 	f.PEXTQ(reg.RCX, reg.RAX, reg.RCX)
 }
 
-// round rounds the weights of a block's tokens times their scales to a 255th of
-// the largest, as roundWeights does. Z0 to Z15 are products, Z20 to Z23 largest
-// magnitudes, Z29 signs.
+// round multiplies the weights of a block's tokens by their scales and rounds
+// to a 255th of the largest, as roundWeights does. Z0 to Z15 are products, Z20
+// to Z23 largest magnitudes, Z29 signs.
 func (f *fused) round(negative string) {
 	f.MOVQ(at(reg.R13, visitAt), reg.RAX)
 	f.ld("w", reg.RBX)

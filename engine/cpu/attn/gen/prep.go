@@ -7,7 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// wide is one of the two register widths, for kernels that are otherwise equal.
+// wide is one of the two register widths, for kernels that are otherwise the
+// same.
 type wide struct {
 	*asm
 	tier  string
@@ -18,7 +19,8 @@ type wide struct {
 func wide512(a *asm) *wide { return &wide{a, "AVX512", 16, zs[:]} }
 func wide256(a *asm) *wide { return &wide{a, "AVX2", 8, ys[:]} }
 
-// prep512 and prep2 rotate and round; that happens once per row.
+// prep512 and prep2 make the kernels for rotating and rounding, which run once
+// per row.
 func prep512(a *asm) { wide512(a).prep() }
 
 func prep2(a *asm) {
@@ -107,7 +109,7 @@ func (w *wide) hadamard() {
 	w.end()
 }
 
-// strides does the stages whose pairs are whole registers: RDI points at R8
+// strides does the stages whose pairs are whole registers. RDI points at R8
 // values.
 func (w *wide) strides() {
 	stage, block, pair, done := w.label("stage"), w.label("block"), w.label("pair"), w.label("done")
@@ -215,8 +217,8 @@ func (w *wide) roundInt8() {
 	w.end()
 }
 
-// roundAway rounds to the nearest even integer, and one further out where the
-// value lies halfway.
+// roundAway rounds to the nearest integer. Values halfway between two integers
+// are rounded away from zero.
 func (w *wide) roundAway() {
 	w.fn("roundAway"+w.tier, "(dst *int8, x *float32, n int, inv float32)",
 		"rounds n values, a multiple of 32, times inv, at most 127 each, halves away from zero.")
@@ -265,7 +267,7 @@ func (w *wide) roundAway() {
 	w.end()
 }
 
-// remainder is the rounding error.
+// remainder computes the rounding error.
 func (w *wide) remainder() {
 	w.fn("remainder"+w.tier, "(dst, x *float32, n int, inv, step float32)",
 		"makes x less step times x·inv rounded to even, of n values, a multiple of 16.")
@@ -300,7 +302,8 @@ func (w *wide) VPXORx(r reg.VecPhysical) {
 	}
 }
 
-// toHalf uses that infinity has the bits 0x7c00, one above the largest value.
+// toHalf clamps to the largest value. Infinity has the bits 0x7c00, one above
+// those of the largest value.
 func (w *wide) toHalf() {
 	w.fn("toHalf"+w.tier, "(dst *byte, x *float32, n int)",
 		"rounds n values, a multiple of 8, to f16; too large values become the largest one, NaN becomes 0.")

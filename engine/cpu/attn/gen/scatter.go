@@ -6,7 +6,7 @@ import (
 )
 
 // scatter writes the codes of a row into the planes of a page. Step s of a
-// plane lies in line s>>log, (s & last)·bits from the right.
+// plane is in line s>>log, shifted left by (s & last)·bits.
 func (w *wide) scatter() {
 	w.fn("scatterValues"+w.tier, "(plane, codes *byte, steps, step, log, bits, shift, first int)",
 		"writes bits of 16 codes per step, from bit first on, into bytes 4 apart, from byte shift/8 on.")
@@ -61,7 +61,7 @@ func (w *wide) scatter() {
 	w.end()
 }
 
-// scatterTokens needs no vectors, only the shifts that came with AVX2.
+// scatterTokens needs no vectors. It needs only the shifts that came with AVX2.
 func scatterTokens(a *asm) {
 	a.fn("scatterTokensBMI2", "(plane, codes *byte, groups, step, log, bits, first int)",
 		"writes bits of 4 codes per group, from bit first on, into every fourth step.")

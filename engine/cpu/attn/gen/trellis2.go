@@ -7,7 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// trellis2 turns the strings of trellis codes into tiles of bytes.
+// trellis2 makes the kernels that turn the strings of trellis codes into tiles
+// of bytes.
 func trellis2(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		(&trellis2Code{a, bits, 8}).tokens()
@@ -15,21 +16,22 @@ func trellis2(a *asm) {
 	}
 }
 
-// trellis2Code reads codes of some bits, 32 values at a time. 16 windows are
-// cut from two bytes each and multiplied so that they are in the upper byte. A
-// table of 256 is 16 tables of 16: where the high half of an index selects the
-// table, a saturating sum leaves its highest bit clear; elsewhere a shuffle
-// gives 0.
+// trellis2Code reads codes of a given number of bits, 32 values at a time. 16
+// windows are each cut from two bytes and multiplied so that they end in the
+// upper byte. A table of 256 is 16 tables of 16. If the high half of an index
+// selects the current table, a saturating sum leaves the index's highest bit
+// clear. Otherwise the bit is set and the shuffle gives 0.
 //
 // RSI is a string, RDX its chunk, RAX the table, R8 the bytes of a string, RCX
 // the chunks left. Y12 to Y15 are constants, Y0 to Y3 and R11 are free.
 type trellis2Code struct {
 	*asm
 	bits   int
-	beside int // tokens with interleaved strings
+	beside int // number of tokens with interleaved strings
 }
 
-// unit returns the stride between eight values of a string and the next eight.
+// unit returns the distance between eight values of a string and the next
+// eight.
 func (y *trellis2Code) unit() int { return y.beside * y.bits }
 
 func (y *trellis2Code) open() {
@@ -57,11 +59,11 @@ func (y *trellis2Code) open() {
 	y.VPBROADCASTD(y.word("seven", 0x70707070), reg.Y13)
 }
 
-// decode turns a chunk into bytes. from is the string, chunk the beginning of
+// decode turns a chunk into bytes. from is the string, and chunk the address of
 // the chunk in it.
 func (y *trellis2Code) decode(from, chunk reg.Register, to reg.VecPhysical) {
-	// The bytes after the chunk; after the last chunk, the beginning of the
-	// string.
+	// These are the bytes after the chunk. After the last chunk they are the
+	// beginning of the string.
 	y.LEAQ(at(chunk, 4*y.unit()), reg.R11)
 	y.CMPQ(reg.RCX, imm(1))
 	y.CMOVQEQ(from, reg.R11)
@@ -90,7 +92,8 @@ func (y *trellis2Code) decode(from, chunk reg.Register, to reg.VecPhysical) {
 	}
 }
 
-// half loads the bytes of 16 values of a chunk, from disp on, followed by next.
+// half loads the bytes of 16 values of a chunk, starting at disp, followed by
+// next.
 func (y *trellis2Code) half(chunk reg.Register, disp int, next operand.Mem, x reg.VecPhysical) {
 	y.VMOVQ(at(chunk, disp), x)
 	y.VPINSRQ(imm(1), at(chunk, disp+y.unit()), x, x)
@@ -147,8 +150,8 @@ func (y *trellis2Code) tokens() {
 	y.end()
 }
 
-// weighted interleaves the bytes of four tokens, which gives runs of four
-// values; the runs from 16 on are in the upper half of a register.
+// weighted interleaves the bytes of four tokens. This gives runs of four
+// values. The runs from 16 on are in the upper half of a register.
 func (y *trellis2Code) weighted() {
 	y.fn(fmt.Sprintf("trellisValues%dAVX2", y.bits), "(dst, strings, table *byte, bytes, chunks, group int, used uint64)",
 		"makes the tile of a page of V from the groups of four tokens in used, group bytes each.")

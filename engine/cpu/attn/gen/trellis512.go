@@ -9,7 +9,7 @@ import (
 )
 
 // trellisRows is the largest number of rows for which trellis codes are looked
-// up and multiplied at once.
+// up and multiplied in one pass.
 const trellisRows = panel
 
 // Offsets of cuts; a test compares them.
@@ -19,8 +19,9 @@ const (
 	cutsOrder1 = 384
 )
 
-// trellis512 reads the strings of trellis codes, into tiles of bytes or into
-// sums over several pages. Bits of codes and lengths of strings are arguments.
+// trellis512 makes the kernels that read the strings of trellis codes, into
+// tiles of bytes or into sums over several pages. The number of bits and the
+// lengths of strings are arguments.
 func trellis512(a *asm) {
 	y := trellis{&fused{asm: a}}
 	y.tileTokens()
@@ -33,10 +34,10 @@ func trellis512(a *asm) {
 }
 
 // trellis is one kernel. Z28 to Z31 are the table, Z27 the window positions,
-// Z25 and Z26 the byte orders from which they are cut; Z24 is free.
+// Z25 and Z26 the byte orders from which windows are cut. Z24 is free.
 type trellis struct{ *fused }
 
-// constants loads them from the address in AX.
+// constants loads the constants from the address in AX.
 func (y trellis) constants() {
 	for i := range 4 {
 		y.VMOVDQU64(at(reg.RAX, 64*i), zs[28+i])
@@ -57,7 +58,7 @@ func (y trellis) look(x reg.VecPhysical) {
 }
 
 // token looks up eight values of the eight tokens at from. After the last
-// values the string continues at its beginning, first.
+// values, the string continues at its beginning, which is first.
 func (y trellis) token(from operand.Mem, x reg.VecPhysical, first ...operand.Mem) {
 	y.VMOVDQU64(from, x)
 	if len(first) > 0 {
@@ -68,9 +69,9 @@ func (y trellis) token(from operand.Mem, x reg.VecPhysical, first ...operand.Mem
 	y.look(x)
 }
 
-// quad looks up 32 values of four tokens, which are followed by the bytes at
-// next. The first 16 are lanes of low, the others of high, one byte per token.
-// It uses four registers from z on.
+// quad looks up 32 values of four tokens. next are the bytes that follow. The
+// first 16 values are lanes of low, the others of high, one byte per token. It
+// uses four registers, starting with z.
 func (y trellis) quad(from, next operand.Mem, z int) (low, high reg.VecPhysical) {
 	x, x2, this, that := zs[z], zs[z+1], zs[z+2], zs[z+3]
 	y.VMOVDQU64(from, this)
@@ -92,7 +93,7 @@ func (y trellis) halves(a, b, low, high reg.VecPhysical) {
 	y.VSHUFPS(imm(0xdd), b, a, high)
 }
 
-// lanes is the order of qwords after halves.
+// lanes returns the order of qwords after halves.
 func (y trellis) lanes() operand.Mem {
 	var parts []operand.Constant
 	for i := range 8 {
@@ -202,7 +203,8 @@ func (y trellis) tileValues() {
 	y.end()
 }
 
-// octets returns how many eights of tokens a kernel over K processes together.
+// octets returns how many groups of eight tokens a kernel over K processes
+// together.
 func (y trellis) octets() int {
 	if y.n > 4 {
 		return 2
@@ -212,8 +214,9 @@ func (y trellis) octets() int {
 
 func (y trellis) sum(i, t int) reg.VecPhysical { return zs[i*y.octets()+t] }
 
-// tokens: RSI and RAX are the first and the second eight tokens, R14 apart; R8
-// is the size of a unit, R9 the address of the query scales.
+// tokens scores pages of K. RSI and RAX are the first and the second eight
+// tokens, R14 apart. R8 is the size of a unit, R9 the address of the query
+// scales.
 func (y trellis) tokens() {
 	octets := y.octets()
 	parts := 8 / octets
@@ -302,16 +305,16 @@ func (y trellis) nextPart(part, done string) {
 	y.JMP(operand.LabelRef(part))
 }
 
-// prefetch reads ahead the next n bytes, at most two lines.
+// prefetch prefetches the next n bytes, at most two lines.
 func (y trellis) prefetch(n reg.Register) {
 	y.PREFETCHT0(at(reg.R12, 0))
 	y.PREFETCHT0(at(reg.R12, 64))
 	y.ADDQ(n, reg.R12)
 }
 
-// unit adds eight values of all tokens. For the last values of a string RBX and
-// RCX are the beginnings of the first two eights; otherwise RBX is the number
-// of bytes to prefetch.
+// unit adds eight values of all tokens. For the last values of a string, RBX
+// and RCX are the beginnings of the first two groups of eight tokens. Otherwise
+// RBX is the number of bytes to prefetch.
 func (y trellis) unit(last bool) {
 	octets := y.octets()
 	x := func(t int) reg.VecPhysical { return zs[y.n*octets+t] }
@@ -342,7 +345,7 @@ func (y trellis) unit(last bool) {
 }
 
 // scale adds the sums of a block, times the scales of tokens and queries, to
-// the scores. A token's sum is in two lanes.
+// the scores. The sum of a token is spread over two lanes.
 func (y trellis) scale() {
 	y.ld("qscale", reg.RAX)
 	y.ADDQ(reg.R9, reg.RAX)
@@ -368,8 +371,8 @@ func (y trellis) scale() {
 	}
 }
 
-// values: RSI is a chunk of 32 values of four tokens, R14 the distance to the
-// next four tokens, RAX the bytes after the chunk.
+// values accumulates pages of V. RSI is a chunk of 32 values of four tokens,
+// R14 the distance to the next four tokens, RAX the bytes after the chunk.
 func (y trellis) values() {
 	y.fn(fmt.Sprintf("values%dtrellisAVX512", y.n),
 		"(acc *float32, visits *byte, n, low, bits, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)",

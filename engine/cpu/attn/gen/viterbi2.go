@@ -7,21 +7,22 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// viterbi2 adds values to the paths of the trellis encoder.
+// viterbi2 makes the kernels that add values to the paths of the trellis
+// encoder.
 func viterbi2(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		(&viterbi2Code{a, bits}).run()
 	}
 }
 
-// viterbi2Code is the encoder of one code size. Vector v of sixteen holds the
-// windows from 16·v on: high bits x = v/sets and 16 states, in sets sets. The
-// metrics of the states are in memory, where the metrics that lead to the
+// viterbi2Code is the encoder for one number of bits. Vector v of sixteen holds
+// the windows from 16·v on: high bits x = v/sets and 16 states, in sets sets.
+// The metrics of the states are in memory, where the metrics that lead to the
 // windows of a vector are contiguous.
 //
-// Y0 to Y3 are the best sums of each set, Y4 to Y7 their high bits in place, Y8
-// to Y10 are free, Y13 is the largest metrics so far, Y14 spreads metrics; R8
-// indexes the squares of a value.
+// Y0 to Y3 are the best sums of each set, and Y4 to Y7 their high bits, shifted
+// into place. Y8 to Y10 are free, Y13 is the largest metrics so far, Y14
+// spreads metrics. R8 indexes the squares of a value.
 type viterbi2Code struct {
 	*asm
 	bits int
@@ -67,7 +68,7 @@ func (y *viterbi2Code) run() {
 	y.end()
 }
 
-// step adds value k of four.
+// step adds value k of a group of four.
 func (y *viterbi2Code) step(k int) {
 	y.MOVWQSX(at(reg.RDX, -2*k), reg.R8)
 	y.SHLQ(imm(squaresRow), reg.R8)
@@ -111,7 +112,7 @@ func (y *viterbi2Code) step(k int) {
 	}
 }
 
-// numbers stores the high bits of the best as bytes.
+// numbers stores the high bits of the best windows as bytes.
 func (y *viterbi2Code) numbers(disp int) {
 	if y.bits == 4 {
 		y.VEXTRACTI128(imm(1), reg.Y4, reg.X8)
@@ -126,7 +127,7 @@ func (y *viterbi2Code) numbers(disp int) {
 	}
 }
 
-// normalise subtracts the smallest metric from all, and keeps the largest.
+// normalise subtracts the smallest metric from all, and records the largest.
 func (y *viterbi2Code) normalise() {
 	for set := range y.sets() {
 		y.VPMAXUW(ys[set], reg.Y13, reg.Y13)

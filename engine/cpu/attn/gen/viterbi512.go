@@ -7,8 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// viterbi512 adds values to the paths of the trellis encoder, and traces them
-// back.
+// viterbi512 makes the kernels that add values to the paths of the trellis
+// encoder and trace them back.
 func viterbi512(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		walkBack(a, bits)
@@ -22,7 +22,7 @@ func viterbi512(a *asm) {
 }
 
 // The number of rows that a kernel processes together, and their strides in
-// bytes, as in type paths.
+// bytes, as in type paths of package attn.
 const (
 	viterbiRows    = 4
 	viterbiCosts   = 2 * 64
@@ -37,22 +37,23 @@ const viterbiDoc = "adds groups of four values, from z down, to the paths of %s,
 
 const viterbiArgs = "(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)"
 
-// viterbi is the encoder of one code size, as kv.Trellis describes it. Vector v
-// of eight holds the windows from 32·v on, high bits x and states s:
+// viterbi is the encoder for one number of bits, as kv.Trellis describes it.
+// Vector v of eight holds the windows from 32·v on, with high bits x and states
+// s:
 //
-//	2 bits   x = v/2, s from 32·(v%2): two sets of states
+//	2 bits   x = v/2, s from 32·(v%2), so there are two sets of states
 //	3 bits   x = v, s = 0 to 31
-//	4 bits   x = 2·v and 2·v+1, s = 0 to 15 each
+//	4 bits   x = 2·v and 2·v+1, s = 0 to 15 for each
 //
 // A row spends most of its time waiting for its own metrics, so several rows
-// fill the gaps of each other. Z0 to Z7 are free, and Z12 to Z15 too except
-// with two bits. The metrics of the states of every row are in Z8 and up, the
-// high bits of the windows in place in Z16 or Z17 and up, and the states that
-// lead to them in Z24 and up.
+// fill each other's gaps. Z0 to Z7 are free, and so are Z12 to Z15, except with
+// two bits. The metrics of the states of every row are in Z8 and up. The high
+// bits of the windows, shifted into place, are in Z16 or Z17 and up. The states
+// that lead to them are in Z24 and up.
 type viterbi struct {
 	*asm
 	bits, rows int
-	blind      bool // keeps the metrics but no path
+	blind      bool // computes the metrics without recording the paths
 }
 
 // window returns the high bits and the state of lane i of vector v.
@@ -78,8 +79,8 @@ func (y *viterbi) cost(row, set int) reg.VecPhysical {
 	return zs[8+row]
 }
 
-// number returns the high bits of vector v in place. With two bits the first
-// half of the registers is enough, and 0 in both its vectors needs none.
+// number returns the register with the high bits of vector v, shifted into
+// place. With two bits, two vectors share a register.
 func (y *viterbi) number(v int) reg.VecPhysical {
 	if y.bits == 2 {
 		return zs[17+v/2]
@@ -94,7 +95,7 @@ func (y *viterbi) lead(v int) reg.VecPhysical {
 	return zs[24+v]
 }
 
-// squares is the register that indexes the squares of a value of a row.
+// squares returns the register that indexes the squares of a value of a row.
 func (y *viterbi) squares(row int) reg.GPPhysical {
 	return []reg.GPPhysical{reg.R8, reg.R9, reg.R10, reg.R11}[row]
 }
@@ -177,7 +178,7 @@ func (y *viterbi) move(from, to operand.Op) {
 	y.VMOVDQU(half(from), half(to))
 }
 
-// step adds value k of four to the paths of a row.
+// step adds value k of a group of four to the paths of a row.
 func (y *viterbi) step(k, row int) {
 	squares := y.squares(row)
 	y.MOVWQSX(at(reg.RDX, viterbiValues*row-2*k), squares)
@@ -214,7 +215,7 @@ func (y *viterbi) step(k, row int) {
 			y.bytes(reg.Z12, to(0))
 			return
 		}
-		// Even high bits against odd ones; on a tie the lower wins.
+		// Compare even high bits with odd ones. On a tie the lower wins.
 		y.VEXTRACTI64X4(imm(1), reg.Z0, reg.Y2)
 		if !y.blind {
 			y.VEXTRACTI64X4(imm(1), reg.Z12, reg.Y3)
@@ -229,7 +230,8 @@ func (y *viterbi) step(k, row int) {
 	}
 }
 
-// pair leaves the smaller sums of two vectors, and their high bits.
+// pair computes the sums of two vectors and leaves the smaller ones, with their
+// high bits.
 func (y *viterbi) pair(row, a, b int, sum, which reg.VecPhysical) {
 	y.sum(row, a, sum)
 	y.sum(row, b, reg.Z7)
@@ -246,7 +248,7 @@ func (y *viterbi) sum(row, v int, to reg.VecPhysical) {
 	y.VPADDUSW(at(y.squares(row), 64*v), to, to)
 }
 
-// better keeps the smaller of two sums, and its high bits, in the first.
+// better leaves the smaller sums of a and b in a, and their high bits in highA.
 func (y *viterbi) better(a, b, highA, highB reg.VecPhysical) { y.lesser(a, b, highA, highB, highA) }
 
 func (y *viterbi) lesser(a, b, highA, highB, to reg.VecPhysical) {
@@ -259,15 +261,15 @@ func (y *viterbi) lesser(a, b, highA, highB, to reg.VecPhysical) {
 	y.VPBLENDMW(highB, highA, reg.K1, to)
 }
 
-// bytes stores the high bits of the best.
+// bytes stores the high bits of the best windows.
 func (y *viterbi) bytes(high reg.VecPhysical, to operand.Mem) {
 	if !y.blind {
 		y.VPMOVWB(high, to)
 	}
 }
 
-// normalise subtracts the smallest metric of a row from all, and keeps the
-// largest.
+// normalise subtracts the smallest metric of a row from all of its metrics, and
+// records the largest.
 func (y *viterbi) normalise(row int) {
 	a, b := y.cost(row, 0), y.cost(row, y.sets()-1)
 	most := at(reg.RBX, viterbiMost*row)
@@ -299,8 +301,8 @@ func (y *viterbi) normalise(row int) {
 	}
 }
 
-// walkBack traces the paths of rows back. It uses no vector code; the rows fill
-// the gaps in which each waits for its own loads.
+// walkBack traces the paths of rows back. It uses no vector code. While one row
+// waits for its loads, the others run.
 func walkBack(a *asm, bits int) {
 	a.fn(fmt.Sprintf("walkBack%dx%d", bits, viterbiRows), "(w, from *byte, state *uint, n int)",
 		"traces the paths of %d rows back over n values, from being at the last step, and writes their windows.", viterbiRows)

@@ -5,14 +5,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weigh2 is the softmax of a part and the rounding of its weights.
+// weigh2 makes the kernels for the softmax of a page and the rounding of its
+// weights.
 func weigh2(a *asm) {
 	a.logits2()
 	a.weights2()
 	a.round2()
 }
 
-// lane has a bit for each of eight lanes.
+// lane returns a constant with a bit for each of eight lanes.
 func (a *asm) lane() operand.Mem {
 	var parts []operand.Constant
 	for i := range 8 {
@@ -21,7 +22,8 @@ func (a *asm) lane() operand.Mem {
 	return a.constant("lane", parts...)
 }
 
-// seen sets the lanes of dst whose bits are set in the byte at m; Y15 is lane.
+// seen sets the lanes of dst whose bits are set in the byte at m. Y15 holds
+// lane.
 func (a *asm) seen(m operand.Mem, dst reg.VecPhysical) {
 	a.VPBROADCASTB(m, dst)
 	a.VPAND(reg.Y15, dst, dst)
@@ -46,8 +48,8 @@ func (a *asm) logits2() {
 	for v := range 8 {
 		x := ys[2+v%4]
 		a.VMULPS(at(reg.RDI, 32*v), reg.Y14, x)
-		// VMAXPS returns the second source when an operand is NaN: the lowest
-		// value.
+		// VMAXPS returns its second source if an operand is NaN. That is the
+		// lowest value here.
 		a.VMAXPS(reg.Y13, x, x)
 		a.VMINPS(reg.Y12, x, x)
 		a.VMOVUPS(x, at(reg.RDI, 32*v))
@@ -64,8 +66,8 @@ func (a *asm) logits2() {
 	a.end()
 }
 
-// weights2 sums lanes in the order of 16 lanes: vectors v and v+8 of 16 are
-// lanes 0 to 7 of one, with v odd lanes 8 to 15.
+// weights2 adds lanes in the order of 16-lane vectors: vectors v and v+8 of 16
+// belong to lanes 0 to 7 if v is even, and to lanes 8 to 15 if v is odd.
 func (a *asm) weights2() {
 	a.fn("weightsAVX2", "(s *float32, stride, pages int, visible *uint64, top, tau float32, kept *uint64) float32",
 		"is Weights; stride is in bytes.")
@@ -122,7 +124,7 @@ func (a *asm) weights2() {
 	a.end()
 }
 
-// exp2 computes e^x of Y0 and Y1, none above 0, using Y2 to Y10.
+// exp2 computes e^x of Y0 and Y1, which must not be above 0. It uses Y2 to Y10.
 func (a *asm) exp2() {
 	each := func(f func(x, n, p, t reg.VecPhysical)) {
 		for v := range 2 {
@@ -213,7 +215,7 @@ func (a *asm) round2() {
 		a.VPMAXSD(reg.Y15, x, x)
 	}
 	for v := 0; v < 8; v += 4 {
-		// Packing works within halves of a register; the permutation undoes
+		// Packing works within the halves of a register. The permutation undoes
 		// that.
 		a.VPACKUSDW(ys[v+1], ys[v], ys[v])
 		a.VPACKUSDW(ys[v+3], ys[v+2], ys[v+2])
@@ -232,7 +234,7 @@ func (a *asm) round2() {
 	a.end()
 }
 
-// order is the order of dwords after two packs, in Y12.
+// order loads the order of dwords after two packs into Y12.
 func (a *asm) order() reg.Register {
 	var parts []operand.Constant
 	for _, i := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {

@@ -7,7 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weigh512 is the softmax of a page and the rounding of its weights.
+// weigh512 makes the kernels for the softmax of a page and the rounding of its
+// weights.
 func weigh512(a *asm) {
 	a.logits()
 	a.weights()
@@ -24,7 +25,7 @@ var expConsts = map[string]float32{
 
 func (a *asm) k(name string) operand.Mem { return a.float(name, expConsts[name]) }
 
-// logits keeps the visible cells of a page in K1 to K4.
+// logits has the visible cells of a page in K1 to K4.
 func (a *asm) logits() {
 	a.fn("logitsAVX512", "(s *float32, stride, pages int, factor float32, visible *uint64, top float32) float32",
 		"is Logits; stride is in bytes.")
@@ -46,7 +47,7 @@ func (a *asm) logits() {
 		x := zs[4+v]
 		a.VMULPS(at(reg.RDI, 64*v), reg.Z16, x)
 		a.VMINPS(reg.Z18, x, zs[8+v])
-		// NaN is the lowest: it is unordered with itself.
+		// NaN counts as the lowest value. It is unordered with itself.
 		a.VCMPPS(imm(3), x, x, reg.K5)
 		a.VMOVAPS(reg.Z17, reg.K5, zs[8+v])
 		a.VMAXPS(reg.Z17, zs[8+v], x)
@@ -115,7 +116,7 @@ func (a *asm) expConsts() {
 	}
 }
 
-// exp computes e^x of Z0 to Z3, none above 0.
+// exp computes e^x of Z0 to Z3, which must not be above 0.
 func (a *asm) exp() {
 	each := func(f func(v int)) {
 		for v := range 4 {
@@ -143,8 +144,9 @@ func (a *asm) exp() {
 	each(func(v int) { a.VSCALEFPS(n(v), p(v), x(v)) })
 }
 
-// Rounding a row of 64 weights. Z16 to Z19 are the scales of the tokens, Z24 is
-// zero, Z25 the mask of a magnitude, Z26 the order of packed bytes, Z27 free.
+// roundConsts loads the constants for rounding a row of 64 weights. Z16 to Z19
+// are the scales of the tokens, Z24 is zero, Z25 the mask of a magnitude, Z26
+// the order of packed bytes. Z27 is free.
 
 func (a *asm) roundConsts() {
 	a.VPXORD(reg.Z24, reg.Z24, reg.Z24)
@@ -156,9 +158,8 @@ func (a *asm) roundConsts() {
 	a.VMOVDQU64(a.constant("transposed", parts...), reg.Z26)
 }
 
-// products leaves in x the products of the weights at base+disp with the
-// scales, 0 for a weight of 0, and in top their magnitudes; NaN counts as 0
-// there.
+// products leaves in x the weights at base+disp times the scales, with 0 for a
+// weight of 0. top receives their largest magnitudes, in which NaN counts as 0.
 func (a *asm) products(x func(v int) reg.VecPhysical, base reg.Register, disp int, top reg.VecPhysical) {
 	for v := range 4 {
 		a.VMOVUPS(at(base, disp+64*v), x(v))
@@ -175,8 +176,8 @@ func (a *asm) products(x func(v int) reg.VecPhysical, base reg.Register, disp in
 	}
 }
 
-// inverse broadcasts 255 divided by the largest magnitude, the first lane of
-// top.
+// inverse broadcasts 255 divided by the largest magnitude, which is the first
+// lane of top.
 func (a *asm) inverse(top, tmp reg.VecPhysical) {
 	m := top.AsX()
 	a.VMAXSS(a.float("tiny", tiny), m, m)
@@ -185,8 +186,8 @@ func (a *asm) inverse(top, tmp reg.VecPhysical) {
 	a.VBROADCASTSS(m, top)
 }
 
-// bytes rounds x·inv to 64 bytes at dst, negative values to 0. It sets the
-// highest bit of the lanes of signs where there was one.
+// bytes rounds x·inv to 64 bytes at dst, with negative values as 0. For each
+// negative value it sets the highest bit of a lane of signs.
 func (a *asm) bytes(x func(v int) reg.VecPhysical, inv reg.VecPhysical, dst operand.Mem, signs reg.VecPhysical) {
 	for v := range 4 {
 		a.VMULPS(inv, x(v), x(v))
@@ -201,7 +202,8 @@ func (a *asm) bytes(x func(v int) reg.VecPhysical, inv reg.VecPhysical, dst oper
 	a.VMOVDQU64(x(0), dst)
 }
 
-// tiny equals that of package attn: smaller weights count as zero.
+// tiny is the same constant as in package attn: a row whose largest magnitude
+// is smaller is rounded as if it were tiny.
 const tiny = 1e-35
 
 func (a *asm) round() {

@@ -17,8 +17,8 @@ func codes(a *asm) {
 	}
 }
 
-// expand processes eight steps a round, 16 bytes of each at a time: a plane of
-// b bits holds 8/b of them in a line of 64 bytes.
+// expand processes eight steps at a time, 16 bytes of each. A plane of b bits
+// holds 8/b steps in a line of 64 bytes.
 func (a *asm) expand(bits int) {
 	low := max(1, bits&^1)
 	high := bits > low
@@ -83,7 +83,8 @@ func (a *asm) expand(bits int) {
 	a.Ret()
 }
 
-// turn moves four values of four tokens, which are 16 bytes in either order.
+// transpose moves four values of four tokens, which are 16 bytes in either
+// order.
 func (a *asm) transpose() {
 	a.Func("transposeNEON", "(dst, codes *byte, vecs int, flip uint32)", "reorders a chunk of 16·vecs values.", 0)
 	a.args("dst", "codes", "vecs")

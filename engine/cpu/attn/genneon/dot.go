@@ -11,7 +11,7 @@ const queryPitch = 6 * 32
 
 func dots(a *asm, dot bool) {
 	d := &dotter{a, dot}
-	rows := 2 // at most
+	rows := 2 // largest number
 	if dot {
 		rows = 4
 	}
@@ -23,8 +23,8 @@ func dots(a *asm, dot bool) {
 	}
 }
 
-// dotter writes kernels of integer dot products, with or without the dot
-// product instructions.
+// dotter writes kernels for integer dot products, with or without dot product
+// instructions.
 type dotter struct {
 	*asm
 	dot bool
@@ -47,8 +47,8 @@ func planeName(bits int) string {
 
 // The registers of both kinds of kernels: sums in V0 to V15, codes in V16,
 // scratch in V17 to V19. The constants for codes in planes are the table, masks
-// of the low and the high bits, and shifts of the planes. The unsigned bytes of
-// a tile become signed, or the other way round, by flipping the upper bit.
+// of the low and the high bits, and shifts of the planes. Flipping the upper
+// bit turns the unsigned bytes of a tile into signed ones, and back.
 const (
 	vCode  V = 16
 	vTmp   V = 17
@@ -61,7 +61,7 @@ const (
 	vLeft3 V = 30 // shift of the high plane in odd groups
 )
 
-// constants loads the constants of decode.
+// constants loads the constants of code.
 func (d *dotter) constants(bits int, table R) {
 	d.Fill(vFlip, 0x80808080, R19)
 	if bits == 0 {
@@ -73,7 +73,8 @@ func (d *dotter) constants(bits int, table R) {
 	d.Fill(vHigh, 0x04040404, R19)
 }
 
-// code leaves in vCode 16 bytes of a tile, flipped, or of planes, looked up.
+// code leaves 16 codes in vCode. From a tile it flips 16 bytes, and from planes
+// it looks up 16 levels.
 func (d *dotter) code(bits int, low R, lowAt int, high R, highAt int, left V) {
 	d.Load(vCode, low, lowAt)
 	if bits == 0 {
@@ -205,8 +206,8 @@ func (d *dotter) ends(bits int) {
 	}
 }
 
-// products adds the products of vCode and four values of each row, number g in
-// a half chunk, to the sums of vector v.
+// products adds the products of vCode and four values of each row to the sums
+// of vector v. g is the index of the four values in a half chunk.
 func (d *dotter) products(n, v, g int) {
 	for i := range n {
 		sum, q := V(4*i+v), 20+V(i)
@@ -251,8 +252,8 @@ func (d *dotter) score(n int) {
 	}
 }
 
-// values adds weighted tokens to 16 values at a time. The weights are unsigned,
-// and levels become unsigned by adding 128; 128 times the sum of the weights is
+// values adds weighted tokens to 16 values at a time. The weights are unsigned.
+// Levels become unsigned by adding 128, and 128 times the sum of the weights is
 // subtracted.
 //
 //	R0 sums, running   R1 ld   R2 low plane or tile   R3 high plane   R4 weights
@@ -373,7 +374,7 @@ func (d *dotter) weighted(n, v int) {
 	}
 }
 
-// gather adds the sums times the scale of their row.
+// gather adds the sums, times the scale of their row, to the accumulators.
 func (d *dotter) gather(n int) {
 	d.Op("MOVD R0, R11")
 	d.Op("MOVD R5, R12")

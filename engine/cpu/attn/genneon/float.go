@@ -6,8 +6,8 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// stored lists the formats of cached floats, some with reads clamped to finite
-// values.
+// stored lists the formats of cached floats. Some are read with values clamped
+// to finite ones.
 var stored = []struct {
 	name   string
 	size   int

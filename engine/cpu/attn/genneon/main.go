@@ -61,7 +61,7 @@ func (a *asm) bits(v neon.V, name string, b uint32) {
 }
 
 // eachBit runs body for every set bit of mask, with its index in at, and clears
-// it. R19 is overwritten.
+// the bit. It overwrites R19.
 func (a *asm) eachBit(mask, at neon.R, body func()) {
 	again := a.NewLabel("bit")
 	a.Label(again)

@@ -20,8 +20,8 @@ func (a *asm) butterfly(v, w, t V) {
 	a.Move(v, t)
 }
 
-// hadamard does strides of 1 to 16 in registers, 32 values at a time, and the
-// others through memory.
+// hadamard does strides of 1 to 16 in registers, 32 values at a time, and
+// larger strides through memory.
 func (a *asm) hadamard() {
 	a.Func("hadamardNEON", "(x *float32, n int, pre, post *float32, c float32)", "rotates n values, 32 times a power of two.", 0)
 	a.args("x", "n", "pre", "post")
@@ -110,7 +110,7 @@ func (a *asm) wideStrides() {
 	a.Label(done)
 }
 
-// maxAbs compares, so NaN never wins.
+// maxAbs uses a comparison, so NaN is never the maximum.
 func (a *asm) maxAbs() {
 	a.Func("maxAbsNEON", "(x *float32, n int) float32", "finds the largest magnitude of n values, a multiple of four, ignoring NaN.", 0)
 	a.args("x")
@@ -202,7 +202,7 @@ func (a *asm) roundAway() {
 	a.Ret()
 }
 
-// toHalf clamps the magnitude to the largest finite one.
+// toHalf clamps the magnitude to the largest finite value.
 func (a *asm) toHalf() {
 	a.Func("toHalfNEON", "(dst *byte, x *float32, n int)", "rounds n values, a multiple of eight, to f16; too large values become the largest one, NaN becomes 0.", 0)
 	a.args("dst", "x")
@@ -228,7 +228,8 @@ func (a *asm) toHalf() {
 	a.Ret()
 }
 
-// codesOf counts down the boundaries that are above a value.
+// codesOf starts with the number of boundaries and subtracts one for each
+// boundary above a value.
 func (a *asm) codesOf() {
 	a.Func("codesOfNEON", "(dst *uint8, x *float32, n int, boundaries *float32, count int)", "counts the boundaries that are not above each of n values, a multiple of 16.", 0)
 	a.args("dst", "x")
@@ -284,7 +285,7 @@ func (a *asm) scatterValues() {
 	}
 	a.Op("MOVD $1, R10")
 	a.Op("LSL R4, R10, R11")
-	a.Op("SUB $1, R11, R11") // steps of a line less one
+	a.Op("SUB $1, R11, R11") // steps of a line minus one
 	a.Op("LSL R5, R10, R10")
 	a.Op("SUB $1, R10, R10")
 	a.Op("LSL $3, R6, R6")

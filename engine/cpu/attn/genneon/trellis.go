@@ -7,7 +7,8 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// trellis turns the strings of trellis codes into tiles of bytes.
+// trellis makes the kernels that turn the strings of trellis codes into tiles
+// of bytes.
 func trellis(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		(&trellisCode{a, bits, 8}).tokens()
@@ -15,20 +16,21 @@ func trellis(a *asm) {
 	}
 }
 
-// trellisCode reads codes of some bits, 16 values at a time. A window is cut
-// from two bytes. A table of 256 is four tables of 64; a look-up leaves indices
-// beyond its table unchanged.
+// trellisCode reads codes of a given number of bits, 16 values at a time. A
+// window is cut from two bytes. A table of 256 is four tables of 64, and a
+// look-up with an index beyond its table leaves the value unchanged.
 //
 // R1 is a string, R2 the table, R3 the bytes of interleaved strings, R6 the
-// read position; V16 to V31 are the table, V8 to V12 constants, V4 to V7 the
-// values of four tokens; R20, R21 and V0 to V3 are free.
+// read position. V16 to V31 are the table, V8 to V12 constants, V4 to V7 the
+// values of four tokens. R20, R21 and V0 to V3 are free.
 type trellisCode struct {
 	*asm
 	bits   int
-	beside int // tokens with interleaved strings
+	beside int // number of tokens with interleaved strings
 }
 
-// unit returns the stride between eight values of a string and the next eight.
+// unit returns the distance between eight values of a string and the next
+// eight.
 func (y *trellisCode) unit() int { return y.beside * y.bits }
 
 func (y *trellisCode) open() {
@@ -62,7 +64,8 @@ func (y *trellisCode) four() {
 			y.Op("VLD1 (R20), V0.D[%d]", half)
 			y.Op("ADD $%d, R20, R20", y.unit())
 		}
-		// The bytes that follow; after the end, the beginning of the string.
+		// These are the bytes that follow. At the end of a string they are its
+		// beginning.
 		y.Op("ADD R3, R5, R21")
 		y.Op("CMP R21, R20")
 		y.Op("CSEL EQ, R5, R20, R20")

@@ -6,7 +6,8 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// viterbi adds values to the paths of the trellis encoder.
+// viterbi makes the kernels that add values to the paths of the trellis
+// encoder.
 func viterbi(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		y := &viterbiCode{asm: a, bits: bits}
@@ -17,15 +18,15 @@ func viterbi(a *asm) {
 	}
 }
 
-// viterbiCode is the encoder of one code size. Vector v of 32 holds the windows
-// from 8·v on: high bits x = v/sets and 8 states, in sets sets. The metrics are
-// in registers: those at the beginning of a step from now on, those at its end
-// from next on.
+// viterbiCode is the encoder for one number of bits. Vector v of 32 holds the
+// windows from 8·v on: high bits x = v/sets and 8 states, in sets sets. The
+// metrics are in registers. Those at the beginning of a step start at now, and
+// those at its end start at next.
 //
-// The high bits in place, 1 and up, are in number and up, and with two bits the
-// orders that spread two metrics in pair and up. V24 is the largest metrics so
-// far, V25 the value, V26 the farthest distance, V27 and V28 the best sum and
-// its high bits; V29 to V31 are free.
+// The high bits, shifted into place, start at number, beginning with those of
+// 1. With two bits, the orders that spread two metrics start at pair. V24 is
+// the largest metrics so far, V25 the value, V26 the farthest distance. V27 and
+// V28 are the best sum and its high bits. V29 to V31 are free.
 type viterbiCode struct {
 	*asm
 	bits         int
@@ -88,7 +89,7 @@ func (y *viterbiCode) before(v int) {
 	}
 }
 
-// step adds value k of four.
+// step adds value k of a group of four.
 func (y *viterbiCode) step(k int) {
 	y.Op("SUB $%d, R4, R7", 2*k)
 	y.Op("VLD1R (R7), [V25.H8]")
@@ -119,7 +120,7 @@ func (y *viterbiCode) step(k int) {
 	}
 }
 
-// normalise subtracts the smallest metric from all, and keeps the largest.
+// normalise subtracts the smallest metric from all, and records the largest.
 func (y *viterbiCode) normalise() {
 	for set := range y.sets() {
 		y.V("umax.8h", 24, 24, y.next+V(set))

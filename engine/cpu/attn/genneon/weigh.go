@@ -21,7 +21,7 @@ func (a *asm) laneBits(v V) {
 	a.Const(v, "laneBits", data, R19)
 }
 
-// seen sets the lanes of v that are among the four lowest bits of r.
+// seen sets the lanes of v whose bits are set among the four lowest bits of r.
 func (a *asm) seen(v V, r R, lanes V) {
 	a.Op("VDUP %v, V%d.S4", r, int(v))
 	a.V("cmtst.4s", v, v, lanes)
@@ -33,7 +33,8 @@ func (a *asm) largest(v V) {
 	a.V("fmaxnmp.4s", v, v, v)
 }
 
-// foldSixteen adds 16 partial sums, halves onto each other: in v and the next three.
+// foldSixteen adds the 16 partial sums in v and the next three registers, by adding upper to lower
+// halves.
 func (a *asm) foldSixteen(v V) {
 	a.V("fadd.4s", v, v, v+2)
 	a.V("fadd.4s", v+1, v+1, v+3)
@@ -79,8 +80,8 @@ func (a *asm) logits() {
 	a.Ret()
 }
 
-// weights processes vectors 16 values apart together: their sum goes to the
-// same lanes.
+// weights processes vectors that are 16 values apart together, because they are
+// added to the same lanes.
 func (a *asm) weights() {
 	a.Func("weightsNEON", "(s *float32, stride, pages int, visible *uint64, top, tau float32, kept *uint64) float32", "turns logits into weights; stride is in bytes.", 0)
 	a.args("s", "stride")
@@ -133,8 +134,8 @@ func (a *asm) weights() {
 	a.Ret()
 }
 
-// halfVectors loads 64 f16 at base, four at a time; body gets them in v with
-// the index of the four.
+// halfVectors loads 64 f16 at base, four at a time. body gets four values in v,
+// and their index.
 func (a *asm) halfVectors(base R, v V, body func(i int)) {
 	for i := range 16 {
 		a.LoadHalf(v, base, 8*i)

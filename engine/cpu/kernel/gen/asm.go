@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// asm adds to avo's context what every family needs. Vector and general
+// asm adds to avo's context what all families need. Vector and general
 // registers are physical and assigned by hand.
 type asm struct {
 	*build.Context
@@ -15,7 +15,7 @@ type asm struct {
 	consts map[string]operand.Mem
 }
 
-// word is a read-only 32-bit constant, one for each name in a file.
+// word returns a read-only 32-bit constant. A file has one for each name.
 func (a *asm) word(name string, v uint32) operand.Mem {
 	return a.constant(name, operand.U32(v))
 }
@@ -38,7 +38,7 @@ func (a *asm) constant(name string, parts ...operand.Constant) operand.Mem {
 	return m
 }
 
-// fill is 32 bytes of the same read-only 32-bit constant.
+// fill returns 32 bytes that repeat a read-only 32-bit constant.
 func (a *asm) fill(name string, v uint32) operand.Mem {
 	c := operand.U32(v)
 	return a.constant(name, c, c, c, c, c, c, c, c)
@@ -75,7 +75,7 @@ func (a *asm) fn(name, sig, doc string) {
 	a.Pragma("noescape")
 }
 
-// label makes a name unique in the function file.
+// label makes a name unique in the file.
 func (a *asm) label(s string) string {
 	a.labels++
 	return s + itoa(a.labels)
@@ -91,7 +91,7 @@ func itoa(n int) string {
 // ld loads a parameter.
 func (a *asm) ld(name string, r reg.Register) { a.Load(a.Param(name), r) }
 
-// mem is disp(base)(index·scale); index nil for none.
+// mem returns the operand disp(base)(index·scale). A nil index means none.
 func mem(base, index reg.Register, scale uint8, disp int) operand.Mem {
 	m := operand.Mem{Base: base, Disp: disp}
 	if index != nil {
@@ -100,7 +100,7 @@ func mem(base, index reg.Register, scale uint8, disp int) operand.Mem {
 	return m
 }
 
-// at is disp(base).
+// at returns the operand disp(base).
 func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
 
 func imm(n int) operand.Op {

@@ -5,7 +5,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// blockOps work on whole vectors only; package kernel does the rest in Go.
+// blockOps process whole vectors only, and package kernel does the rest in Go.
 // The length of the first slice is a multiple of vector (see step).
 var blockOps = []elemOp{
 	{"ropePairs", "x, cos, sin []float32", "", "turns adjacent pairs, 16 values at once with AVX-512 and 8 with AVX2.", ropePairs},
@@ -34,7 +34,7 @@ func (v *vec) end() {
 	v.RET()
 }
 
-// half is the lower half of register i.
+// half returns the lower half of register i.
 func (v *vec) half(i int) reg.Register {
 	if v.wide {
 		return ys32[i]
@@ -160,7 +160,8 @@ func toBF16(v *vec) {
 	})
 }
 
-// maximum keeps its value when it meets NaN: it is the second source.
+// maximum keeps its value if it meets NaN, because the value is the second
+// source.
 func maximum(v *vec) {
 	v.slices("x")
 	top := v.r(8)

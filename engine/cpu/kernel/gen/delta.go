@@ -5,11 +5,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// These kernels process rows of a matrix that are stride apart, a few columns
-// at a time, and keep sums over the rows in registers.
+// These kernels process the rows of a matrix, a few columns at a time, and keep
+// sums over the rows in registers. Rows are stride apart.
 
-// columns runs body for every group of four vectors of CX values, then for
-// every remaining vector, the last one masked. It advances the pointers.
+// columns runs body for every group of four vectors of CX values, and then for
+// every remaining vector. The last vector is masked. It advances the pointers.
 func (v *vec) columns(body func(n int), pointers ...reg.Register) {
 	full, rest := v.label("columns"), v.label("narrow")
 	v.SUBQ(imm(4*v.lanes), reg.RCX)
@@ -26,7 +26,7 @@ func (v *vec) columns(body func(n int), pointers ...reg.Register) {
 	v.loop(func() { body(1) }, pointers...)
 }
 
-// rows runs body for every row: AX counts to R8, R10 is the row.
+// rows runs body for every row. AX counts up to R8, and R10 is the row.
 func (v *vec) rows(body func()) {
 	again := v.label("row")
 	v.MOVQ(reg.RSI, reg.R10)
@@ -39,8 +39,8 @@ func (v *vec) rows(body func()) {
 	v.JLT(LabelRef(again))
 }
 
-// matrix loads the parameters that both kernels have: rows in R8, their stride
-// in bytes in R9.
+// matrix loads the parameters that both kernels have: the rows into R8 and
+// their stride in bytes into R9.
 func (v *vec) matrix(rows string) {
 	v.Load(v.Param(rows).Len(), reg.R8)
 	v.Load(v.Param("stride"), reg.R9)

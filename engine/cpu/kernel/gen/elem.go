@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// elemOp is an element kernel: its Go signature and its doc comment.
+// elemOp is an element-wise kernel: its Go signature and its doc comment.
 type elemOp struct {
 	name string
 	sig  string // parameters

@@ -3,8 +3,8 @@ package main
 import "github.com/mmcloughlin/avo/reg"
 
 // The functions below mirror the plain Go of package kernel, operation by
-// operation. Registers 10 to 14 hold constants of the exponential and its
-// temporaries are 3 to 5.
+// operation. Registers 10 to 14 hold constants of the exponential. Registers 3
+// to 5 are its temporaries.
 
 func (v *vec) expConsts() {
 	v.set(v.f32("expLo", -104), v.r(10))
@@ -13,8 +13,8 @@ func (v *vec) expConsts() {
 	v.set(v.f32("one", 1), v.r(13))
 }
 
-// split leaves n in n and the remainder in x. NaN stays NaN: it is the second
-// source.
+// split leaves n in n and the remainder in x. NaN stays NaN, because it is the
+// second source.
 func (v *vec) split(x, n reg.Register) {
 	v.VMAXPS(x, v.r(10), x)
 	v.VMINPS(x, v.r(11), x)

@@ -35,7 +35,8 @@ type floats struct {
 	regs  []reg.Register // vector registers by number
 }
 
-// part is one vector of rows: of a panel with AVX-512, of half a panel with AVX2.
+// part is one vector of rows: of a whole panel with AVX-512, of half a panel
+// with AVX2.
 type part struct {
 	weight Mem // weights of column 0
 	y      int
@@ -81,7 +82,7 @@ func float2(a *asm) {
 	}
 }
 
-// part assigns the registers of the i-th vector; its weights pass through one
+// part assigns the registers of the i-th vector. Its weights use a register
 // from w up.
 func (f *floats) part(i int, weight Mem, y, w int) part {
 	at := 2 * f.n * i

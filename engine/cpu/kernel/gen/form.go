@@ -6,20 +6,20 @@ import "strings"
 // documentation of package kernel.
 type form struct {
 	name   string
-	types  []string // types with this form; empty for the type of this name
+	types  []string // types with this form; empty if the type has the same name
 	blk    int      // bytes of a block of 16 rows
 	grp    int      // bytes of a group of 32 columns
 	first  int      // offset of the first group
 	subs   int      // groups of a block
 	halves bool     // one scale per 16 columns
 	mins   bool
-	shift  int // codes are stored plus 1<<shift; 0 for unsigned ones
+	shift  int // codes are stored plus 1<<shift; 0 for unsigned codes
 
 	nib   int    // offset of the nibbles in a group, -1 for none
 	crumb int    // offset of the 2-bit codes, -1 for none
 	plane int    // offset of the 1-bit codes, -1 for none
 	six   bool   // 6-bit codes, three chunks per 16 columns
-	table string // table of levels; "block" for one at the start of each block
+	table string // table of levels; "block" for a table at the start of each block
 	scale scaleKind
 }
 
@@ -65,7 +65,8 @@ func (f *form) cases() string {
 }
 
 // takes reports whether the type has a kernel of that shape. Types with a scale
-// for every 16 columns need twice the sums, so pairs of panels take fewer rows.
+// for every 16 columns need twice as many sums, so their kernels for two panels
+// take fewer rows.
 func (f *form) takes(s shape) bool { return s.panels == 1 || s.n == 4 == f.halves }
 
 // nibbles reports whether the codes are plain nibbles.

@@ -2,8 +2,8 @@ package main
 
 import "github.com/mmcloughlin/avo/reg"
 
-// groupHalves adds 32 columns of a type with scales for every 16. The result of
-// the first half waits in memory.
+// groupHalves adds 32 columns of a type with a scale for every 16. The result
+// of the first half is kept in memory.
 func (m *mat2) groupHalves() {
 	for h := range 2 {
 		m.dots(4*h, 4*h+4)
@@ -31,8 +31,8 @@ func (m *mat2) groupHalves() {
 	}
 }
 
-// offsetHalf subtracts the codes' offset times the activations of half h from
-// the sums.
+// offsetHalf subtracts the codes' offset, times the sum of the activations of
+// half h, from the sums.
 func (m *mat2) offsetHalf(h int) {
 	if m.shift == 0 {
 		return
@@ -61,8 +61,8 @@ func (m *mat2) halfScale(h, half int, dst reg.Register) {
 	m.VMULPS(m.loc.Offset(locD+32*half), dst, dst)
 }
 
-// minHalves subtracts the minima: the sums of activations are negative and 32
-// times too large, dmin is 32 times too small.
+// minHalves subtracts the minima. The stored sums of activations are negative
+// and 32 times too large, and dmin is 32 times too small.
 func (m *mat2) minHalves() {
 	for h := range 2 {
 		m.eachUnit(func(half int) {

@@ -6,9 +6,9 @@ import (
 )
 
 // The types with a byte-sized scale for every 16 columns: Q2_K, Q3_K, Q6_K, and
-// those of form_grid.go. They compute at most eight results at once, so that
-// the sums of the two halves have registers of their own: Z8 to Z15 and Z16 to
-// Z23.
+// those of form_grid.go. Their kernels compute at most eight results at once,
+// so that the sums of the two halves have separate registers: Z8 to Z15 and Z16
+// to Z23.
 
 func (m *mat512) halfSums(h int) [][]reg.Register {
 	var sums [][]reg.Register
@@ -70,8 +70,8 @@ func (m *mat512) halfScale(p, h int, dst reg.Register) {
 	m.VMULPS(m.local(p, locD), dst, dst)
 }
 
-// minHalves subtracts the minima: the sums of activations are negative and 32
-// times too large, dmin is 32 times too small.
+// minHalves subtracts the minima. The stored sums of activations are negative
+// and 32 times too large, and dmin is 32 times too small.
 func (m *mat512) minHalves(sums [][]reg.Register) {
 	for h := range 2 {
 		for p := range m.panels {
@@ -89,8 +89,9 @@ func (m *mat512) minHalves(sums [][]reg.Register) {
 	}
 }
 
-// sixth leaves step k of 6-bit codes in w[p]: three chunks hold one step each
-// in their low bits, and their top bits, gathered on the way, are the fourth.
+// sixth leaves step k of 6-bit codes in w[p]. Three chunks hold one step each
+// in their low bits. Their top bits, gathered along the way, are the fourth
+// step.
 func (m *mat512) sixth(k int, src Mem, p int) {
 	w, top := m.w[p], []reg.Register{m.mask, m.special}[p]
 	low := m.word("mask3f", 0x3f3f3f3f)

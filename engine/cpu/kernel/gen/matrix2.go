@@ -8,7 +8,7 @@ import (
 var shapes2 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}}
 
 // mat2 emits one AVX2 kernel. Up to three rows of activations multiply 16 rows
-// of weights at once; four multiply 8, the lower half of the panel first.
+// of weights at once. Four rows multiply 8, the lower half of the panel first.
 // Constants and scales stay in memory because the sums need the registers.
 type mat2 struct {
 	*asm
@@ -117,7 +117,7 @@ func (m *mat2) pass(halves ...int) {
 	}
 }
 
-// fetch prefetches the lines of a later group; the last groups prefetch the end
+// fetch prefetches the lines of a later group. The last groups prefetch the end
 // again.
 func (m *mat2) fetch() {
 	m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
@@ -146,7 +146,7 @@ func (m *mat2) group() {
 	m.finish()
 }
 
-// weight leaves step k of half a panel as words: columns 4k and 4k+2 in w,
+// weight leaves step k of half a panel as words: columns 4k and 4k+2 in w, and
 // 4k+1 and 4k+3 in w2.
 func (m *mat2) weight(k, half int) {
 	code := func(off int) Mem { return at(reg.RSI, m.off+off+32*half) }
@@ -189,7 +189,7 @@ func (m *mat2) weight(k, half int) {
 	m.VPAND(m.fill("maskff", 0x00ff00ff), m.w, m.w)
 }
 
-// levelsMem is where the table of levels lies.
+// levelsMem returns the location of the table of levels.
 func (m *mat2) levelsMem() Mem {
 	if m.table == "block" {
 		return m.loc.Offset(locBytes)
@@ -235,7 +235,8 @@ func (m *mat2) dots(from, to int) {
 	}
 }
 
-// eachUnit calls rows for every half of the panel, and f for the units in it.
+// eachUnit calls rows for every half of the panel, and then f for the units in
+// it.
 func (m *mat2) eachUnit(rows func(half int), f func(unit2)) {
 	for i, u := range m.units {
 		if i == 0 || u.half != m.units[i-1].half {

@@ -19,16 +19,18 @@ const (
 // shape is the tile of a kernel: panels of weights by rows of activations.
 type shape struct{ panels, n int }
 
-// One panel reads activations from memory with the broadcast built into
-// VPDPWSSD; two panels share each broadcast, which halves the loads.
+// A kernel for one panel reads activations from memory, with the broadcast that
+// VPDPWSSD does itself. Two panels share each broadcast, which halves the
+// loads.
 var shapes512 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 7}, {1, 8}, {2, 4}, {2, 6}}
 
-// ahead is the prefetch distance of kernels of one panel, in bytes. Two panels
-// are two streams, which gain less from prefetching; they come second.
+// ahead is the prefetch distance of kernels for one panel, in bytes. Two panels
+// are two streams, which gain less from prefetching. They run after the first
+// tile.
 const ahead = 6144
 
-// ahead returns the prefetch distance of a kernel. Eight rows take the same
-// time for 32 columns of every type, so types with more bytes need a longer
+// ahead returns the prefetch distance of a kernel. With eight rows, 32 columns
+// take the same time for every type, so types with more bytes need a longer
 // distance.
 func (m *mat512) ahead() int {
 	if m.n == 8 {
@@ -37,8 +39,8 @@ func (m *mat512) ahead() int {
 	return ahead
 }
 
-// strided addresses column c of a tile from a running pointer and odd multiples of the
-// column stride.
+// strided addresses column c of a tile, from a running pointer and odd multiples of the column
+// stride.
 type strided struct {
 	base reg.Register
 	odd  []reg.Register // 1, 3, 5, … times the stride
@@ -83,10 +85,10 @@ type mat512 struct {
 	loc Mem // unpacked scales
 
 	acc, sum            [][]reg.Register // [panel][column]
-	w, odd              [2]reg.Register  // even and odd columns of a step as words; minimum and scale
+	w, odd              [2]reg.Register  // even and odd columns of a step as words; also minimum and scale
 	t, x, mask, special reg.Register
-	evens               reg.Register // keeps the even bytes; nil if a load has to do it
-	offset              reg.Register // the codes' offset, subtracted from them; nil if the sums start with it
+	evens               reg.Register // mask that keeps the even bytes; nil if a load does it
+	offset              reg.Register // offset subtracted from the codes; nil if the sums start with it
 }
 
 const (
@@ -261,8 +263,8 @@ func (m *mat512) at(p, disp int) Mem {
 	return mem(reg.RSI, reg.R13, 1, disp)
 }
 
-// weight leaves step k, columns 4k to 4k+3 of the 16 rows of panel p, as
-// words: columns 4k and 4k+2 in w[p], 4k+1 and 4k+3 in odd[p].
+// weight leaves step k, columns 4k to 4k+3 of the 16 rows of panel p, as words:
+// columns 4k and 4k+2 in w[p], and 4k+1 and 4k+3 in odd[p].
 func (m *mat512) weight(k, p int) {
 	w := m.w[p]
 	code := func(off int) Mem { return m.at(p, m.off+off) }
@@ -297,7 +299,7 @@ func (m *mat512) weight(k, p int) {
 }
 
 // nibble makes words of step k of the nibbles at src. Step k+4 reads the same
-// bytes and comes next, see order.
+// bytes and comes next (see order).
 func (m *mat512) nibble(k, p int, src Mem) {
 	w, odd, both := m.w[p], m.odd[p], []reg.Register{m.t, m.special}[p]
 	if k >= 4 {
@@ -312,7 +314,7 @@ func (m *mat512) nibble(k, p int, src Mem) {
 	m.VPANDD(m.mask, odd, odd)
 }
 
-// order is the order of steps from to to-1.
+// order returns the order of steps from to to-1.
 func (m *mat512) order(from, to int) (list []int) {
 	for k := from; k < to; k++ {
 		if m.nibbles() {
@@ -324,7 +326,7 @@ func (m *mat512) order(from, to int) (list []int) {
 	return list
 }
 
-// masked loads codes from bit right up.
+// masked loads codes, starting at bit right.
 func (m *mat512) masked(src Mem, right int, w reg.Register) {
 	if right == 0 {
 		m.VPANDD(src, m.mask, w)
@@ -364,8 +366,9 @@ func (m *mat512) group() {
 	m.finish()
 }
 
-// fetch prefetches the lines of a later group, never beyond the last group to
-// prefetch. Where a block has several groups, its head is divided among them.
+// fetch prefetches the lines of a later group, but nothing beyond the last
+// group to prefetch. If a block has several groups, the lines of its head are
+// divided among them.
 func (m *mat512) fetch() {
 	if m.subs == 1 {
 		m.LEAQ(at(reg.RSI, m.off+m.ahead()), reg.RAX)
@@ -397,8 +400,8 @@ func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 }
 
 // dots adds the integer products of steps from to to-1. A sum waits for its
-// product, so rows of one panel sum the odd columns separately where registers
-// are free.
+// product. Kernels for one panel therefore use separate sums for the odd
+// columns if registers are free.
 func (m *mat512) dots(from, to int, sums [][]reg.Register, free []reg.Register) {
 	odd, apart := sums[0], m.panels == 1 && m.n <= len(free)
 	if apart {
@@ -460,8 +463,8 @@ func (m *mat512) finish() {
 	}
 }
 
-// addProduct adds a value of column c, times a register of each panel, to the
-// results.
+// addProduct adds a value of column c to the results, multiplied by a register
+// for each panel.
 func (m *mat512) addProduct(c, disp int, fma, fmaBcst func(...Op), by ...reg.Register) {
 	if m.panels == 1 {
 		fmaBcst(m.col.at(c, disp), by[0], m.acc[0][c])

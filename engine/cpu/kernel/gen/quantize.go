@@ -6,7 +6,7 @@ import (
 )
 
 // quantize fills blocks of activations. X8 holds the largest magnitude as bits,
-// then the scales; the codes pass through Y9 and Y11.
+// and later the scales. The codes pass through Y9 and Y11.
 func quantize(v *vec) {
 	v.ld("dst", reg.RDI)
 	v.Load(v.Param("x").Base(), reg.RSI)
@@ -70,8 +70,8 @@ func (v *vec) largest() {
 	v.VPMAXUD(reg.X9, reg.X8, reg.X8)
 }
 
-// codes stores scale and codes. It leaves the first 16 in Y9 and the others in
-// Y11; X8 becomes the scale.
+// codes stores scale and codes. It leaves the first 16 codes in Y9 and the
+// others in Y11. X8 becomes the scale.
 func (v *vec) codes() {
 	inv := v.r(6)
 	v.VDIVSS(reg.X8, reg.X7, reg.X6)

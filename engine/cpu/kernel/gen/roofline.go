@@ -7,8 +7,8 @@ import (
 func roofline512(a *asm) { roofline(newVec(a, true)) }
 func roofline2(a *asm)   { roofline(newVec(a, false)) }
 
-// roofline measures the machine: reading memory with the prefetch distance of
-// matrices, and integer products on registers.
+// roofline makes the kernels that measure the machine: reading memory with the
+// prefetch distance of matrices, and integer products on registers.
 func roofline(v *vec) {
 	v.fn("read"+v.tier(), "(p []byte) uint64", "reads p, a multiple of 256 bytes, and returns a mix of it.")
 	v.Load(v.Param("p").Base(), reg.RSI)

@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// frame returns the size of the local memory of the scales; types with halves
-// add a sum per unit.
+// frame returns the size of the local memory of the scales. Types with halves
+// need one more sum per unit.
 func (m *mat2) frame() int {
 	switch m.scale {
 	case scale6x2:
@@ -92,7 +92,7 @@ func (m *mat2) groupScales(rows int) {
 			m.VCVTPH2PS(at(reg.RSI, 32+16*rows), m.w2)
 		}
 	case scaleE8:
-		// As halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
+		// This is halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
 		m.VPMOVZXBD(at(reg.RSI, 8*rows), m.d)
 		m.VPMINUD(m.fill("one", 1), m.d, m.w)
 		m.VMOVDQU(m.fill("tiny", 0x00200000), m.w2)
@@ -125,7 +125,8 @@ func (m *mat2) pick(src, right int, mask Mem, dst reg.Register) {
 	m.VPAND(mask, dst, dst)
 }
 
-// The three below do what their AVX-512 counterparts do, 32 bytes at a time.
+// The three functions below do the same as their AVX-512 counterparts, 32 bytes
+// at a time.
 
 func (m *mat2) scales6x2() {
 	low, top := m.fill("mask0f", 0x0f0f0f0f), m.fill("mask30", 0x30303030)

@@ -146,9 +146,10 @@ func (m *mat512) pick(src Mem, right int, mask Mem, dst reg.Register) {
 	m.VPANDD_BCST(mask, dst, dst)
 }
 
-// scales6x2 unpacks eight 6-bit scales and minima from 12 bytes: in the file's
-// terms, bytes 0 to 3 hold scales 0 to 3 and the top bits of scales 4 to 7,
-// bytes 4 to 7 the same for the minima, bytes 8 to 11 the low nibbles of 4 to 7.
+// scales6x2 unpacks eight 6-bit scales and minima from 12 bytes. In the file,
+// bytes 0 to 3 hold scales 0 to 3 and the top bits of scales 4 to 7. Bytes 4 to
+// 7 hold the same for the minima. Bytes 8 to 11 hold the low nibbles of scales
+// and minima 4 to 7.
 func (m *mat512) scales6x2(p int) {
 	for i := range 2 {
 		src := m.at(p, 64+64*i)
@@ -161,8 +162,9 @@ func (m *mat512) scales6x2(p int) {
 	}
 }
 
-// scales6 unpacks sixteen 6-bit scales less 32: byte i of the first eight
-// holds the low nibbles of i and i+8, byte 8+i the top bits of i, i+4, i+8, i+12.
+// scales6 unpacks sixteen 6-bit scales and subtracts 32. Byte i of the first
+// eight holds the low nibbles of scales i and i+8. Byte 8+i holds the top bits
+// of scales i, i+4, i+8 and i+12.
 func (m *mat512) scales6(p int) {
 	m.VPBROADCASTD(m.word("off20", 0x20202020), m.odd[0])
 	for q := range 4 {
@@ -174,8 +176,8 @@ func (m *mat512) scales6(p int) {
 	}
 }
 
-// scalesXS unpacks eight 6-bit scales less 32: byte j of four holds the low nibbles of 2j
-// and 2j+1, byte j of two more the top bits of 4j to 4j+3.
+// scalesXS unpacks eight 6-bit scales and subtracts 32. Byte j of the first four holds the low
+// nibbles of scales 2j and 2j+1. Byte j of two more holds the top bits of scales 4j to 4j+3.
 func (m *mat512) scalesXS(p int) {
 	a, b := reg.X26, reg.X27
 	m.VPBROADCASTD(m.word("off20", 0x20202020), reg.X30)

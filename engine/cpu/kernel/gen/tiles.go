@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tileChoice writes the switch from type and tile size to kernel.
+// tileChoice writes the switch that selects a kernel by type and tile size.
 func tileChoice(b *bytes.Buffer) {
 	b.WriteString("import \"godwit/engine/dtype\"\n\n")
 	for _, tier := range []struct {
@@ -46,7 +46,8 @@ func tileChoice(b *bytes.Buffer) {
 	}
 }
 
-// elemChoice writes the choice between the variants of each element kernel.
+// elemChoice writes the choice between the variants of each element-wise
+// kernel.
 func elemChoice(b *bytes.Buffer) {
 	for _, o := range elemOps {
 		args := strings.Join(o.params(), ", ")
@@ -62,7 +63,7 @@ func elemChoice(b *bytes.Buffer) {
 	}
 }
 
-// elemPlain writes the same for machines without assembly.
+// elemPlain writes the same choice for machines without assembly.
 func elemPlain(b *bytes.Buffer) {
 	for _, o := range elemOps {
 		ret := ""

@@ -7,9 +7,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vec writes element kernels once for both tiers: a vector is a ZMM register
-// with AVX-512 and a YMM register with AVX2. Operand order is Go's: sources
-// backwards, destination last.
+// vec writes element-wise kernels once for both tiers. A vector is a ZMM
+// register with AVX-512 and a YMM register with AVX2. Operand order is Go's:
+// sources reversed, destination last.
 type vec struct {
 	*asm
 	wide  bool
@@ -36,7 +36,7 @@ func (v *vec) tier() string {
 	return "AVX2"
 }
 
-// r is a vector register; numbers below 15 work in both tiers.
+// r returns a vector register. Numbers below 15 work in both tiers.
 func (v *vec) r(i int) reg.Register { return v.bank[i] }
 
 func (v *vec) bytes() int { return 4 * v.lanes }
@@ -75,7 +75,7 @@ func (v *vec) keep(r reg.Register) {
 	}
 }
 
-// mask makes the tail mask for min(CX, lanes) values; CX is at least 1.
+// mask makes the tail mask for min(CX, lanes) values. CX is at least 1.
 func (v *vec) mask() {
 	if v.wide {
 		v.MOVL(U32(0xffff), reg.EAX)
@@ -95,7 +95,8 @@ func (v *vec) mask() {
 	v.VMOVUPS(mem(reg.R11, reg.RAX, 4, 32), tailMask)
 }
 
-// bits is the operand for a constant: a broadcast with AVX-512, 32 bytes with AVX2.
+// bits returns the operand for a constant: a broadcast with AVX-512, 32 bytes
+// with AVX2.
 func (v *vec) bits(name string, b uint32) Mem {
 	if v.wide {
 		return v.word(name, b)
@@ -120,7 +121,7 @@ func (v *vec) addC(c Mem, a, dst reg.Register) { v.with(v.VADDPS, v.VADDPS_BCST,
 func (v *vec) andC(c Mem, a, dst reg.Register) { v.with(v.VANDPS, v.VANDPS_BCST, c, a, dst) }
 func (v *vec) xorC(c Mem, a, dst reg.Register) { v.with(v.VXORPS, v.VXORPS_BCST, c, a, dst) }
 
-// horner does p = p·x + c.
+// horner computes p = p·x + c.
 func (v *vec) horner(c Mem, x, p reg.Register) {
 	v.with(v.VFMADD213PS, v.VFMADD213PS_BCST, c, x, p)
 }
@@ -136,8 +137,8 @@ func (v *vec) set(c Mem, dst reg.Register) {
 
 func (v *vec) zero(r reg.Register) { v.VXORPS(r, r, r) }
 
-// loop runs body for every vector of CX values, the last one masked. step
-// moves the pointers on by a vector.
+// loop runs body for every vector of CX values. The last vector is masked. step
+// advances the pointers by a vector.
 func (v *vec) loop(body func(), pointers ...reg.Register) {
 	full, rest, done := v.label("full"), v.label("rest"), v.label("done")
 	v.SUBQ(imm(v.lanes), reg.RCX)
@@ -159,8 +160,8 @@ func (v *vec) loop(body func(), pointers ...reg.Register) {
 	v.Label(done)
 }
 
-// reduce runs body for vectors of CX values; acc is the partial sum that the
-// vector's values belong to: value i is in lane i%32.
+// reduce runs body for vectors of CX values. acc is the partial sum for the
+// vector's values: value i belongs to lane i%32.
 func (v *vec) reduce(acc []reg.Register, body func(acc reg.Register, disp int), pointers ...reg.Register) {
 	full, rest, done := v.label("full"), v.label("rest"), v.label("done")
 	for _, r := range acc {
@@ -195,10 +196,11 @@ func (v *vec) reduce(acc []reg.Register, body func(acc reg.Register, disp int), 
 	v.fold(acc)
 }
 
-// accs are the registers of the 32 partial sums.
+// accs returns the registers of the 32 partial sums.
 func (v *vec) accs() []reg.Register { return v.bank[8 : 8+32/v.lanes] }
 
-// fold adds the partial sums in halves and returns the total; Z8 is the first with AVX-512.
+// fold adds the partial sums, upper halves to lower halves, and returns the total. With AVX-512 the
+// first is Z8.
 func (v *vec) fold(acc []reg.Register) {
 	n := len(acc) / 2
 	for i := range n {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// matrixChoice is the switch from type and number of rows to kernel.
+// matrixChoice returns the switch that selects a kernel by type and number of
+// rows.
 func matrixChoice() string {
 	var b strings.Builder
 	b.WriteString("package kernel\n\nimport \"godwit/engine/dtype\"\n")

@@ -2,7 +2,8 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// blockOps have signatures of their own; package kernel calls them by hand.
+// blockOps have their own signatures. Package kernel calls them in hand-written
+// code.
 var blockOps = []struct {
 	name, sig, doc string
 	emit           func(*vec)
@@ -28,7 +29,7 @@ func blocks(f *File) {
 	}
 }
 
-// args loads pointers into R0 and on, and n into R9.
+// args loads pointers into R0 and up, and n into R9.
 func (v *vec) args(names ...string) {
 	for i, n := range names {
 		v.Arg(n, R(i))
@@ -104,7 +105,7 @@ func toBF16(v *vec) {
 	})
 }
 
-// maximum compares, so NaN never wins.
+// maximum uses a comparison, so NaN is never the maximum.
 func maximum(v *vec) {
 	v.args("x")
 	v.Move(1, v.Bits("lowest", 0xff800000))
@@ -135,7 +136,7 @@ func index(v *vec) {
 	v.Return(R2)
 }
 
-// columns runs body for every group of four vectors of R9 values, then for
+// columns runs body for every group of four vectors of R9 values, and then for
 // every remaining vector.
 func (v *vec) columns(body func(n int), pointers ...R) {
 	narrow, done := v.NewLabel("narrow"), v.NewLabel("done")
@@ -157,8 +158,8 @@ func (v *vec) columns(body func(n int), pointers ...R) {
 	v.Label(done)
 }
 
-// rows runs body for every row: R10 is the row, R11 and up its vectors, R7 the
-// count.
+// rows runs body for every row. R10 is the row, R11 and up are its vectors, and
+// R7 is the count.
 func (v *vec) rows(vectors []R, body func()) {
 	v.Op("MOVD R1, R10")
 	for i, p := range vectors {

@@ -27,8 +27,8 @@ func (m *mat) constants() {
 	}
 }
 
-// decode leaves the codes of a quarter in vW and the next seven: byte 4r+i of
-// register k is column 4k+i of row r.
+// decode leaves the codes of a quarter in vW and the next seven registers. Byte
+// 4r+i of register k is column 4k+i of row r.
 func (m *mat) decode() {
 	switch m.codes {
 	case nibbles:
@@ -95,8 +95,8 @@ func (m *mat) decodeSixes(off int, w V) {
 	}
 }
 
-// insert copies the bit of vT that is left places lower into the bit vMask2 of
-// w.
+// insert copies a bit of vT to the bit vMask2 of w. In vT the bit is left
+// places lower.
 func (m *mat) insert(w V, left int) {
 	bits := vT + 1
 	switch {

@@ -7,9 +7,9 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// elemOp is an element kernel: the Go signature of its function in package
-// kernel, and its doc comment. The kernel processes whole vectors, plain Go the
-// rest.
+// elemOp is an element-wise kernel: the Go signature of its function in package
+// kernel, and its doc comment. The kernel processes whole vectors, and plain Go
+// does the rest.
 type elemOp struct {
 	name string
 	sig  string // parameters
@@ -18,7 +18,7 @@ type elemOp struct {
 	emit func(*vec)
 }
 
-// params are the names and types of the parameters.
+// params returns the names and types of the parameters.
 func (o elemOp) params() (names, kinds []string) {
 	for p := range strings.SplitSeq(o.sig, ",") {
 		name, kind, ok := strings.Cut(strings.TrimSpace(p), " ")
@@ -30,7 +30,8 @@ func (o elemOp) params() (names, kinds []string) {
 	return names, kinds
 }
 
-// kernelSig is the signature of the assembly: pointers for slices, then the number of values.
+// kernelSig returns the signature of the assembly function: pointers for slices, and then the
+// number of values.
 func (o elemOp) kernelSig() string {
 	var parts []string
 	if o.sum {

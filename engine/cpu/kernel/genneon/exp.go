@@ -12,8 +12,8 @@ func (v *vec) negExp(k *Exp, x, t V) {
 	v.V("fadd.4s", t, t, k.One)
 }
 
-// function is a function of a vector: set-up loads constants and returns the
-// code that replaces V0.
+// function loads the constants of a function and returns the code that replaces
+// V0 by its value.
 type function func(v *vec) func()
 
 func sigmoid(v *vec) func() {
@@ -119,7 +119,7 @@ func (v *vec) tail(dst V, name string, c float32) {
 	v.Free = free
 }
 
-// relu keeps NaN and -0, as a comparison does.
+// relu preserves NaN and -0, as a comparison does.
 func (v *vec) relu() {
 	v.N("fcmlt.0", 1, 0)
 	v.V("bic.16b", 0, 0, 1)
@@ -161,7 +161,7 @@ func softplus(v *vec) func() {
 	}
 }
 
-// tanh replaces V0.
+// tanh replaces V0 by its hyperbolic tangent.
 func tanh(v *vec) func() {
 	k := v.Exp()
 	two := v.Float("two", 2)

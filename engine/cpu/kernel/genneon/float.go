@@ -108,7 +108,7 @@ func (m *floats) pass() {
 	}
 }
 
-// columns adds that many columns; load loads their activations.
+// columns adds n columns. load loads their activations.
 func (m *floats) columns(n int, load func(*File, V, R, int)) {
 	for c := range m.n {
 		load(m.File, V(16+c), R(4+c), 0)

@@ -6,32 +6,32 @@ import "strings"
 // documentation of package kernel.
 type form struct {
 	name   string
-	types  []string // types with this form; empty for the type of this name
+	types  []string // types with this form; empty if the type has the same name
 	blk    int      // bytes of a block of 16 rows
 	grp    int      // bytes of a group of 32 columns
 	first  int      // offset of the first group
 	subs   int      // groups of a block
 	halves bool     // one scale per 16 columns
 	mins   bool
-	shift  int // codes are 1<<shift too large; 0 for correct ones
-	top    int // largest magnitude of a code as multiplied
+	shift  int // codes are 1<<shift too large; 0 if they are right
+	top    int // largest magnitude of a code in the products
 
 	codes codes
 	nib   int // offset of the nibbles in a group
 	plane int // offset of the 1-bit codes in a group, -1 for none
 	table *[16]int8
-	grid  bool // a table at the start of each block, with levels that are 64 too large
+	grid  bool // a table at the start of each block, whose levels are 64 too large
 	scale scaleKind
 }
 
-// codes are the encodings of 32 columns.
+// codes is the encoding of 32 columns.
 type codes int
 
 const (
 	nibbles codes = iota
 	crumbs        // two bits
 	sixes
-	bytesOf // plus 128
+	bytesOf // bytes, plus 128
 )
 
 type scaleKind int

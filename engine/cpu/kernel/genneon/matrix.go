@@ -7,7 +7,7 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// Offsets in a block of activations, which are two planes of 32 bytes.
+// Offsets in a block of activations, which has two planes of 32 bytes.
 const (
 	actSize = 84
 	actD    = 64 // two words: scale, scaled sum
@@ -50,13 +50,13 @@ const (
 	vMask  V = 24
 	vMask2 V = 25
 	vUpper V = 26
-	vMin   V = 28 // minimums or scales of halves, two
-	vD     V = 30 // minimums or scales of halves, two
+	vMin   V = 28 // minima or scales of halves, two registers
+	vD     V = 30 // minima or scales of halves, two registers
 	vM     V = 31
 )
 
-// Local memory: results, then the scales and minima of a block of 256 columns
-// and its byte scales unpacked.
+// Local memory: the results, then the scales and minima of a block of 256
+// columns and its unpacked byte scales.
 const (
 	locAcc   = 0
 	locD     = 256
@@ -219,8 +219,8 @@ func (m *mat) unitHalves(x R, acc V) {
 	m.ByElement("fmla", acc, u, vT, 0)
 }
 
-// dots leaves in vSum the products of codes from to to-1 with the activations,
-// and uses vLow where codes are shifted.
+// dots leaves in vSum the products of codes from to to-1 with the activations.
+// If codes are shifted, it uses vLow.
 func (m *mat) dots(from, to int) {
 	if !m.dot {
 		m.longDots(from, to)
@@ -238,8 +238,8 @@ func (m *mat) dots(from, to int) {
 	m.V("add.4s", vSum, vSum, vLow)
 }
 
-// longDots does the same with 16-bit products: a lane has one column of one
-// row, and holds a limited number of products before it must be widened.
+// longDots does the same with 16-bit products. A lane has one column of one row
+// and must be widened after a limited number of products.
 func (m *mat) longDots(from, to int) {
 	lo, hi, x, sum, sum2 := vT, vT+1, vT+2, vSum, vT+3
 	period := min(to-from, 32767/(128*m.top))

@@ -2,8 +2,8 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// quantize fills blocks of activations: the sixteen bits of a code go to two
-// planes, the upper one rounded. R3 holds the largest magnitude as bits.
+// quantize fills blocks of activations. The sixteen bits of a code go to two
+// planes. The upper plane is rounded. R3 holds the largest magnitude as bits.
 func quantize(v *vec) {
 	v.args("dst", "x")
 	abs := v.Bits("absBits", 0x7fffffff)
@@ -49,7 +49,7 @@ func quantize(v *vec) {
 	v.Op("B %s", next)
 }
 
-// actBlock makes a block of V0 to V7, whose largest magnitude is in V8.
+// actBlock makes a block from V0 to V7. Their largest magnitude is in V8.
 func (v *vec) actBlock() {
 	v.Op("FDIVS F8, F16, F9")  // codes per unit
 	v.Op("FDIVS F16, F8, F10") // the scale

@@ -2,8 +2,8 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// This file uses the registers of the codes as scratch; codes are decoded
-// later.
+// The functions in this file use the registers of the codes as scratch, because
+// codes are decoded later.
 
 // wideHalf leaves 16 float16 at src as float32 at dst in local memory.
 func (m *mat) wideHalf(src, dst int) {
@@ -76,8 +76,8 @@ func (m *mat) quarterStep() int {
 }
 
 // groupScales loads the scale of a quarter into vD and its minimum into vM.
-// With halves, it loads two scales into vD and the next register and two minima
-// into vMin and the next register.
+// With halves it loads two scales, into vD and the next register, and two
+// minima, into vMin and the next register.
 func (m *mat) groupScales() {
 	switch m.scale {
 	case scaleF16:
@@ -113,7 +113,8 @@ func (m *mat) widen(v V, signed bool) {
 	}
 }
 
-// byteScale multiplies four bytes of the group and four floats of the block.
+// byteScale multiplies four byte scales of the group by four floats of the
+// block.
 func (m *mat) byteScale(dst V, signed bool, off, super int) {
 	m.LoadQuarter(dst, R13, off)
 	m.Load(vW, R14, super)
@@ -122,9 +123,9 @@ func (m *mat) byteScale(dst V, signed bool, off, super int) {
 	m.V("fmul.4s", dst, dst, vW)
 }
 
-// scales4x2 splits bytes into low scales and minima. The sums of activations
-// for the minima are negative and 32 times too large, dmin is 32 times too
-// small.
+// scales4x2 splits bytes into scales (low) and minima. For the minima, the
+// stored sums of activations are negative and 32 times too large, and dmin is
+// 32 times too small.
 func (m *mat) scales4x2() {
 	m.Load(vW, R14, locD)
 	m.Load(vW+1, R14, locMin)
@@ -182,8 +183,9 @@ func (m *mat) scales6x2() {
 	}
 }
 
-// pick combines four bits of a byte at lo, from bit shift on, with two bits of
-// a byte at hi, from bit 2·pair on, above them, and subtracts 32.
+// pick combines four bits of the byte at lo, starting at bit shift, with two
+// bits of the byte at hi, starting at bit 2·pair, as its upper bits. It
+// subtracts 32.
 func (m *mat) pick(lo, shift, hi, pair, to int) {
 	low, top, off := vW+4, vW+5, vW+6
 	m.Load(vW, R1, lo)

@@ -2,9 +2,9 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// vec writes element kernels. Their slices are pointers in R0 to R4, in the
-// order of the signature. The number of values, a multiple of four, or of 32
-// for sums, is in R9. V16 to V31 hold constants.
+// vec writes element-wise kernels. Their slices are pointers in R0 to R4, in
+// the order of the signature. R9 is the number of values, which is a multiple
+// of four, or of 32 for sums. V16 to V31 hold constants.
 type vec struct{ Constants }
 
 // step advances pointers.
@@ -22,7 +22,7 @@ func (v *vec) each(body func(disp int), pointers ...R) {
 	})
 }
 
-// eachFast does the same for light bodies, four vectors at a time.
+// eachFast is each for light bodies, with four vectors at a time.
 func (v *vec) eachFast(body func(disp int), pointers ...R) {
 	single, done := v.NewLabel("single"), v.NewLabel("done")
 	v.Op("SUBS $16, R9, R9")
