@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # bench.sh measures this machine: its limits, the two demo models, the cache
 # types by depth, and every kernel against its generic Go version. It appends
-# what it found to docs/measurements.md, with date, machine and commit, and fails
-# if a kernel is slower than generic Go. It takes minutes, many on a busy machine.
+# the results to docs/measurements.md, with date, machine and commit. It fails if
+# a kernel is slower than generic Go. It takes minutes, and many more on a busy
+# machine.
 #   build/bench.sh [threads]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ bench() { # prints the command too
 	godwit bench -t "$threads" "$@"
 }
 
-# A kernel's benchmark has the tier in its name; attention's runs once a tier.
+# Kernel benchmarks have the tier in their names. Attention runs once per tier.
 tiers=$(go test -count 1 -run '^TestTiers$' -v ./engine/cpu/kernel | sed -n 's/.*kernels \[\(.*\)\].*/\1/p')
 measure() { # count, time, package, pattern
 	go test -run '^$' -cpu 1 -count "$1" -benchtime "$2" -bench "$4" "./engine/cpu/$3"
@@ -35,8 +36,8 @@ kernels() {
 		attention "$tier" 2 20ms 'Decode$/L2/^d128/^g4|Prefill$/^d128'
 	done
 }
-# What seems slower is measured again, longer and beside its generic version: a
-# run of one iteration says little while the machine does something else.
+# Kernels that seem slower are measured again, for longer and next to their
+# generic version. A run of one iteration is unreliable while the machine is busy.
 again() {
 	while read -r tier pattern; do
 		case $pattern in

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh [headless] writes build/bin/godwit: with the window where its libraries are
-# installed, else the headless binary, which serves the same page.
+# build.sh [headless] writes build/bin/godwit. It includes the window if the window's
+# libraries are installed. Otherwise it is the headless binary, which serves the same page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

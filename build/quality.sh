@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Writes docs/quality.md: what each pair of cache types costs on the two demo
-# models, by the procedure of the perplexity goldens. With --long it writes
-# docs/quality-long.md instead: windows of 8,192 and 32,768 tokens. Finished cells
-# are kept, so that an interrupted run continues where it was.
+# Writes docs/quality.md: the quality loss of each pair of cache types on the two
+# demo models, measured like the golden perplexities. With --long it writes
+# docs/quality-long.md instead, for windows of 8,192 and 32,768 tokens. Finished
+# cells of the tables are kept, so that an interrupted run continues where it stopped.
 #   build/quality.sh [--long] [threads]
-# GODWIT=BINARY measures with that one instead of building it.
+# GODWIT=BINARY measures with that binary instead of building one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 option=
@@ -28,7 +28,7 @@ pairs() { # model, its name in the peer's file, further flags
 	table "$1" --text prose --keep --some f32,q8_0,q8_0/turbo4,q8_0/turbo3,f32/turbo3,q4_0-rot,turbo3,gw4,gw3 "${peer[@]}" "${@:3}"
 }
 
-# Caches of four bits to two, with an exact window and without.
+# Caches of four to two bits, with and without an exact window.
 caches() { # model, flags of the window
 	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
 	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo3
@@ -36,7 +36,7 @@ caches() { # model, flags of the window
 	table "$@" --wide --keep --rows --kv-auto 3
 }
 
-# f16's run is large and serves all rows of a table.
+# The run with f16 is large. All rows of a table use it.
 drop() { table "$@" --wide --rows --pairs f16 >/dev/null; }
 
 made() {
@@ -60,8 +60,8 @@ short() {
 	cat build/quality.windows.md # made by the commands that it names
 }
 
-# One prediction of four is counted, of sixteen in the longest window, for which
-# the prose is too short.
+# One of four predictions is counted, and one of sixteen in the longest window, for
+# which the prose is too short.
 long() {
 	local window=(--text prose -c 8192 --chunks 1 --every 4 --tasks kld,needle)
 	local longest=(--text all -c 32768 --chunks 1 --every 16 --tasks kld)

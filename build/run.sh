@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh fetches the demo model, builds Godwit and starts it: the window where
-# there is a display, else the same page on localhost.
+# run.sh fetches the demo model, builds Godwit and starts it. With a display it
+# opens the window, and otherwise it serves the same page on localhost.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

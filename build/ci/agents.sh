@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # agents.sh runs the coding agents that are pinned in build/agents against the
-# real server with scripted answers. The packages are kept in the cache folder;
-# their programs come as packages of the platform, and no install script runs.
+# real server with scripted answers. The packages are kept in the cache folder.
+# Their programs come in platform packages, and no install script runs.
 # GODWIT_TEST=all adds packed caches.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,8 +14,8 @@ if [ ! -e "$cache/ready" ]; then
 	rm -rf "$cache"
 	mkdir -p "$cache"
 	cp "$agents/package.json" "$agents/package-lock.json" "$cache/"
-	# npm ci rejects a lock file without the versions of other platforms' programs,
-	# and npm install writes none of those that the registry lacks.
+	# npm ci rejects a lock file that lacks the programs of other platforms, and
+	# npm install does not write those that the registry lacks.
 	(cd "$cache" && npm install --silent --no-save --ignore-scripts --no-audit --no-fund)
 	touch "$cache/ready"
 fi

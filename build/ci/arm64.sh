@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# arm64.sh runs the tests of the packages with arm64 assembly under qemu: all of
-# them with every CPU feature that it knows, which has the plain NEON tier too,
-# and those of the kernels on a processor without dot products, where nothing
-# else may run.
+# arm64.sh runs the tests of the packages with arm64 assembly under qemu. All of
+# them run with every CPU feature that qemu has, which includes the plain NEON
+# tier. Kernel tests also run on a processor without dot products, where no
+# kernel may use them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -25,7 +25,7 @@ done
 if [ "${#pkgs[@]}" -eq 0 ]; then exit 0; fi
 mapfile -t tested < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${pkgs[@]}")
 if [ "${#tested[@]}" -eq 0 ]; then exit 0; fi
-# asmdecl checks the frames of the arm64 files, which the host's vet never sees.
+# asmdecl checks the frames of the arm64 files, which go vet on the host skips.
 go vet "${tested[@]}"
 # The attention matrices and whole models of engine/cpu take an hour under
 # emulation; the ops and the pool are what differs by processor.

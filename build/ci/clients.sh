@@ -49,7 +49,7 @@ fi
 for check in "$clients"/*_check.py; do
 	"$cache/python/bin/python" "$check"
 done
-# The module is found beside the script, so it is run from where the packages are.
+# Modules are looked up next to the script, so it runs from the folder of the packages.
 cp "$clients"/*_check.mjs "$cache/"
 for check in "$cache"/*_check.mjs; do
 	node "$check"

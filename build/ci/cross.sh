@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cross.sh builds every package for every platform that is shipped, without cgo,
-# and type-checks what macOS gets with it.
+# cross.sh builds every package without cgo for every supported platform, and
+# type-checks the code that macOS builds with cgo.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

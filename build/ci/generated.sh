@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# generated.sh runs the generators and fails where that changes the working tree.
-# What was changed before counts on both sides, so it works on a dirty tree too.
+# generated.sh runs the generators and fails if they change the working tree. It
+# compares the diff before and after, so it also works on a dirty tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

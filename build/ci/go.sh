@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# go.sh runs the Go tests, then the packages in which goroutines share data again
-# with the race detector and fewer cases, and names the CPU tiers that ran.
+# go.sh runs the Go tests. It then repeats the packages in which goroutines share
+# data, with the race detector and fewer cases, and names the CPU tiers that ran.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 race='^godwit/(engine/sched|engine/kv|engine/prefix|app/ledger|app/pool|app/api|app/store|app/hub)(/|$)'
-export CI=true # what a test needs and cannot fetch is a failure
-timeout=30m # of a package; a busy machine may take three times as long
+export CI=true # a test that cannot fetch its data fails
+timeout=30m # per package; a busy machine may take three times as long
 if [ "${GODWIT_TEST:-}" = all ]; then timeout=90m; fi
 
-# Packages with tests only: the others have nothing to run.
+# Only packages with tests: the others have nothing to run.
 source build/ci/emulated.sh
 mapfile -t all < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE "$emulated")
 raced=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# golden.sh says in one line which golden data is not in the clone and not in
-# $GODWIT_GOLDEN or ../shared/golden either. Tests of that data are skipped.
+# golden.sh prints one line if $GODWIT_GOLDEN, or else ../shared/golden, lacks golden
+# data that is not part of the clone. Tests that need this data are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

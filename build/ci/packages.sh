@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# packages.sh [STAGE...] checks what packages.txt lists for the stages named, or
-# for all whose folder exists. Root on Debian gets the missing packages installed.
-# Anyone else, and anyone whose Go, Node.js or Python is missing or too old, is
-# shown everything that is missing, and the script fails.
+# packages.sh [STAGE...] checks that the packages in packages.txt are installed, for
+# the given stages or for all stages whose folder exists. As root on Debian it
+# installs missing packages. Otherwise, or if Go, Node.js or Python is missing or
+# too old, it prints everything that is missing and fails.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# version prints the version of a tool, or nothing where the tool is missing.
-# The Go in PATH counts, not the one that it would download.
+# version prints the version of a tool, or nothing if the tool is missing. For Go
+# it prints the version in PATH, not the one that Go would download.
 version() {
 	case "$1" in
 	go) (cd / && GOTOOLCHAIN=local go env GOVERSION) 2>/dev/null | sed 's/^go//' ;;
@@ -16,8 +16,8 @@ version() {
 	esac || true
 }
 
-# installed succeeds where a Debian package is installed. On a system without
-# dpkg it looks for a program or library of the package.
+# installed succeeds if a Debian package is installed. On a system without dpkg it
+# looks for a program or library of the package.
 installed() {
 	if command -v dpkg-query >/dev/null; then
 		dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
@@ -40,7 +40,7 @@ installed() {
 	esac
 }
 
-# wanted succeeds where a comma-separated list names one of the stages.
+# wanted succeeds if a comma-separated list names one of the stages.
 wanted() {
 	local list=",$1," stage
 	shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# page.sh checks the types of the page, runs its units, and drives it in a real
-# browser against the real server with the small real model.
+# page.sh checks the types of the page, runs its unit tests, and drives it in a
+# real browser against the real server with the small real model.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -15,7 +15,7 @@ done
 build/page.sh
 (cd frontend && npm run -s check && npm run -s unit)
 
-# The script that is loaded before anything is shown, and what it imports.
+# The script that loads before anything is shown, and its imports.
 most=200000
 size=$(node -e '
 	const { readFileSync, statSync } = require("fs");

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # stage.sh NAME BUDGET NEEDS COMMAND... runs one stage of `make test` and prints
-# its time beside its budget in seconds. NEEDS is the path that the stage tests:
-# without it there is nothing to run, with it a missing command is a failure.
-# A part of a stage has the budget "-": its time is in that of the stage.
+# its time and its budget in seconds. NEEDS is the path that the stage tests. If it
+# does not exist, there is nothing to run. If it exists, a missing command is a
+# failure. A part of a stage has the budget "-", because its time counts for the
+# whole stage.
 # packages.sh first installs what the stage needs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tiers.sh [go test flags] prints the CPU tiers that the kernel tests ran on this
-# machine, as the tests in engine/cpu named TestTiers log them ("cpu tiers: …").
-# No such line is a failure: a tier that nobody ran is not tested.
+# machine, as TestTiers in the packages of engine/cpu logs them ("cpu tiers: …").
+# If there is no such line, it fails, because a tier that did not run is not tested.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

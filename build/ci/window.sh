@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# window.sh builds the window for Linux and Windows, opens the first under Xvfb and
-# uses it with xdotool: types a message, drags a model in, answers the dialogs of the
-# system, closes the window while it answers, and opens it again. It passes when the
-# server has what came of it. The picture of the window is kept in build/bin/window.png.
+# window.sh builds the window for Linux and Windows, opens the Linux one under Xvfb and
+# uses it with xdotool. It types a message, drags a model in, answers the system's
+# dialogs, closes the window during an answer, and opens it again. It passes if the
+# server has the results. A picture of the window is kept in build/bin/window.png.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -30,7 +30,7 @@ finish() {
 trap finish EXIT
 
 mkdir -p "$home/data/models" "$home/else" "$home/bin"
-printf '[engine]\ncontext_shift = true\n' >"$home/config.toml" # so that no story ends by itself
+printf '[engine]\ncontext_shift = true\n' >"$home/config.toml" # so that an answer does not end when the context is full
 model=${XDG_DATA_HOME:-$HOME/.local/share}/godwit/models/SmolLM2-135M-Instruct.Q4_1.gguf
 ln -s "$model" "$home/data/models/"
 ln "$model" "$home/else/picked.gguf" 2>/dev/null || cp "$model" "$home/else/picked.gguf"
@@ -55,7 +55,7 @@ fail() {
 	cat "$home/out" >&2
 	exit 1
 }
-# start opens the window and sets window and id, its process and its name for X.
+# start opens the window. It sets window to its process and id to its X window.
 start() {
 	build/bin/godwit-window >"$home/out" 2>&1 &
 	window=$!
@@ -68,7 +68,7 @@ start() {
 	done
 	fail "no window after two minutes"
 }
-# ended waits a minute for the window to be gone.
+# ended waits up to a minute until the window is gone.
 ended() {
 	for _ in $(seq 600); do
 		if ! kill -0 "$window" 2>/dev/null; then return; fi
@@ -85,7 +85,7 @@ ended "it was closed"
 start
 python3 build/ci/window.py kept "$home"
 
-# A second start brings the first to the front and ends.
+# A second start brings the first window to the front and ends.
 timeout 60 build/bin/godwit-window || fail "the second start did not find the first"
 kill -0 "$window" || fail "the second start ended the first"
 kill -TERM "$window"
