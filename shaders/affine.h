@@ -1,5 +1,6 @@
-// affine computes x·w + b with vectors that repeat along the row; a vector of
-// length 0 is not there.
+// affine computes y = x·w + b element by element. x and y are [rows][width]. w has w_len values
+// and b has b_len values, which repeat along the row. If w_len is 0, nothing is multiplied; if
+// b_len is 0, nothing is added.
 KERNEL(affine)(IN(float, x, 0), IN(float, w, 1), IN(float, b, 2), OUT(float, y, 3), PARAMS(affine_params, p, 4) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	if (i >= p.count) return;

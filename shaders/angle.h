@@ -1,6 +1,7 @@
-// rope_angle is position·freq less a whole number of quarter turns, which go to
-// quarter. The product is exact in two floats and π/2 is split in three, so that
-// the angle stays good to a float's precision at any position below 2²⁴.
+// rope_angle returns position·freq minus a whole number of quarter turns, and stores that
+// number modulo 4 in quarter. Angles are in radians. The product is kept exactly in two floats
+// and π/2 is split into three floats (Cody-Waite reduction), so the result has a float's
+// precision at any position below 2²⁴.
 FUNC float rope_angle(float position, float freq, thread uint &quarter) {
 	float hi = position * freq, lo = fma(position, freq, -hi);
 	float n = floor(hi * 0.6366197723675814f + 0.5f);
@@ -11,8 +12,8 @@ FUNC float rope_angle(float position, float freq, thread uint &quarter) {
 	return v + lo;
 }
 
-// rope_sin_cos is the sine and cosine of v + quarter·π/2 for |v| ≤ π/4, by their
-// series, to about an ulp.
+// rope_sin_cos computes the sine and cosine of v + quarter·π/2, for |v| ≤ π/4. It evaluates
+// their Taylor series, to about 1 ulp.
 FUNC void rope_sin_cos(float v, uint quarter, thread float &sine, thread float &cosine) {
 	float v2 = v * v;
 	float s = v * (1.0f + v2 * (-1.6666667e-1f + v2 * (8.3333333e-3f + v2 * (-1.9841270e-4f + v2 * 2.7557319e-6f))));

@@ -1,22 +1,33 @@
-// attend computes, for some rows of one sequence and some query heads of one KV
-// head, the softmax over one part of the context: its maximum, the sum of the
-// weights, and the weighted sum of V in V's rotated domain. K's codes are read
-// once for all of them. A part is a whole number of chunks of 512 positions; in
-// a chunk all scores come first, so that Sparse V measures weights against the
-// largest of the chunk.
+// attend computes softmax(scale·QKᵀ)V over one part of the context (split-KV, as in flash
+// decoding), for one tile of rows of a sequence and some query heads of one KV head. It writes
+// the maximum of the scores, the sum of the weights, and the weighted sum of V in V's rotated
+// domain; attend_combine merges the parts. All queries of a threadgroup share one read of the K
+// and V codes.
 //
-// q and res are [rows][heads][DK]; tiles has the first row and the number of rows
-// of each tile, at most QUERIES/HEADS, and negative where the tile adds nothing to
-// counts; partial is [rows][heads][parts][DV + 2]; counts are those of count.h. k_exact
-// and v_exact hold the exact pages and the sinks of the layer, in instances with EXACT; all rows of a
-// tile read the same pages exactly, with K_RES 2 by the queries res where packed ones
-// are read by q and lack shift. shift, [rows][heads], is what scores lack before the
-// soft cap where keys are stored without their mean.
-// Sources: arXiv 1706.03762, 2205.14135 (the merge of parts).
+// A part is a whole number of chunks of CHUNK positions. In a chunk, the kernel computes all
+// scores before it reads V, so that Sparse V can compare each weight with the largest of the
+// chunk. Weights below p.sparse_v times that weight skip their row of V.
 //
-// QUERIES is the most queries of a threadgroup and LANES the most values of a
-// head that the instance has room for; with READERS 0 how K and V lie in their
-// rows is read from the parameters, with 1 it is compiled in.
+// - q is [rows][heads][DK], in the domain of the packed keys. res has the same shape. If K_RES is
+//   1, it is the query vector for the signs of the residual. If K_RES is 2, it is the query for
+//   exact keys, because those are not normalised and the packed keys are.
+// - rows has four ints per row: position, length of the sequence after the batch, index in tables
+//   of the sequence's first page, and sequence.
+// - tiles has two ints per tile: the first row and the number of rows, at most QUERIES/HEADS. The
+//   number is negative if the tile is padding, which the counters leave out.
+// - partial is [rows][heads][parts][DV + 2]: maximum, sum of weights, weighted sum.
+// - counts has the counters of count.h.
+// - k_exact and v_exact have the exact pages and pinned rows of the layer. They are read if EXACT
+//   is 1. All rows of a tile read the same pages from their exact copies.
+// - shift is [rows][heads]: the product of the query and the keys' mean (kv_shift), which the
+//   scores lack because packed keys are stored without their mean. With K_RES 2 it is added to
+//   the scores of packed keys, and with p.shifted to all scores, before scaling and the soft cap.
+//
+// Constants: QUERIES is the largest number of queries (rows times heads) in a threadgroup, and
+// LANES is the largest head size that the instance supports. If READERS is 1, the packing of K
+// and V is compiled in; if it is 0, the kernel reads it from the parameters.
+//
+// Sources: arXiv 1706.03762, 2205.14135 (merge of the parts).
 #define CHUNK 512
 #define HEADS p.slice_heads
 #define DK p.dk
@@ -66,7 +77,7 @@
 #define V_ROW(page) (v_cache + ((wide(page) * p.kv_heads + kv_head) * 64 + position % 64) * p.v_head_bytes)
 #define SUBSETS (THREADS / RUNS)
 #define ROOM (QUERIES * CHUNK < THREADS * 8 ? THREADS * 8 : QUERIES * CHUNK)
-#define SMALLEST (-3.4e38f) // a logit that is NaN; LOWEST marks a hidden cell
+#define SMALLEST (-3.4e38f) // replaces a NaN score; LOWEST marks a masked cell
 
 KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tables, 3), IN(int, tiles, 4), IN(uchar, k_cache, 5),
 	IN(uchar, v_cache, 6), IN(float, k_form, 7), IN(float, v_form, 8), OUT(float, partial, 9), INOUT(uint, counts, 10),
@@ -80,8 +91,8 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 	SHARED(float, v_levels, V_LEVELS);
 	SHARED(float, top, QUERIES);
 	SHARED(float, total, QUERIES);
-	SHARED(float, fade, QUERIES); // what the sums so far are multiplied with
-	SHARED(float, gain, QUERIES); // what the weights of the chunk are multiplied with
+	SHARED(float, fade, QUERIES); // factor of the earlier chunks' sums
+	SHARED(float, gain, QUERIES); // factor of this chunk's weights
 	uint t = thread_x, slices = (p.group + HEADS - 1) / HEADS;
 	uint kv_head = group_y / slices, first_head = group_y % slices * HEADS;
 	uint heads = min(HEADS, p.group - first_head);
@@ -103,7 +114,8 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 		top[t] = LOWEST;
 		total[t] = 0.0f;
 	}
-	// the positions that some row sees, and the chunks of this part
+	// [lo, hi) are the positions that at least one row of the tile sees; begin and end are the
+	// chunks of this part.
 	uint oldest = uint(rows[4 * first]), newest = uint(rows[4 * (first + count_rows - 1)]);
 	uint lo = p.window > 0 && oldest + 1 > p.window ? oldest + 1 - p.window : 0;
 	uint hi = p.bidirectional != 0 ? uint(rows[4 * first + 1]) : newest + 1;
@@ -258,7 +270,7 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 		}
 	}
 	if (run == 0 && listed > 0) count(counts + READ, read);
-	for (uint j = 0; j < QUERIES; j++) { // the subsets in order
+	for (uint j = 0; j < QUERIES; j++) { // add the sums of the subsets, always in the same order
 		barrier();
 		if (subset < SUBSETS) {
 			UNROLL for (uint k = 0; k < 8; k++) score[(subset * RUNS + run) * 8 + k] = sum[8 * j + k];

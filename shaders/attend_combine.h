@@ -1,6 +1,14 @@
-// attend_combine merges the parts of one row and query head in order, adds the
-// sink, less the shift that the scores lack, divides by the sum of the weights and turns the result back. Values that
-// overflowed become the largest number, NaN becomes 0.
+// attend_combine merges the partial softmaxes of one row and one query head, in order, into one
+// row of y. partial is [rows][heads][parts][lanes + 2], as attend writes it; y is
+// [rows][heads][dim].
+//
+// The kernel adds the head's sink logit to the sum of the weights, divides the weighted sum of
+// V by that sum, and rotates the result back. If p.sinks is 0, there are no sink logits. If
+// p.shifted is not 0, the scores in partial lack the term shift, [rows][heads], so the kernel
+// also subtracts shift from the sink logit. Infinite results become the largest finite float of
+// their sign, and NaN becomes 0.
+//
+// Sources: arXiv 1706.03762, 2205.14135.
 KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, form, 2), IN(float, shift, 3), OUT(float, y, 4),
 	PARAMS(attend_combine_params, p, 5) INDICES) {
 	SHARED(float, v, LANES);

@@ -1,5 +1,5 @@
-// concat joins, group by group, group_a columns of a and group_b of b; an
-// operand with a single group is repeated.
+// concat joins the rows of a and b group by group: group_a columns of a, then group_b columns
+// of b. An operand with only one group per row is repeated for every group of the other.
 KERNEL(concat)(IN(float, a, 0), IN(float, b, 1), OUT(float, y, 2), PARAMS(concat_params, p, 3) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	if (i >= p.count) return;

@@ -1,7 +1,8 @@
-// cut_block is the byte at which the block of value i begins in a head of cut values
-// that is cut into blocks of 256, 128, 64 and 32, the largest first, the last one
-// padded. at is the value's place among the n of the block, code_at what a block has
-// before its codes.
+// cut_block finds the trellis block that contains value i of a head, and returns the block's
+// byte offset in the head. The head has cut values. They are divided into as many blocks of 256
+// values as fit, then at most one each of 128, 64 and 32 values. The last block is padded to
+// 32. n is the number of values in the block and at is the index of value i in it. code_at is
+// the number of bytes before a block's codes, and bits is the number of bits per code.
 FUNC uint cut_block(uint cut, uint code_at, uint bits, uint i, thread uint &at, thread uint &n) {
 	n = 256;
 	at = i % 256;

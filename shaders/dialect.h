@@ -1,21 +1,31 @@
-// The dialect: what the kernels may use beside C++14 itself, spelled as Metal
-// spells it wherever Metal has a word, and given here to the other platforms.
+// The dialect: what kernels may use in addition to C++14. Names are Metal's wherever Metal has
+// one. This header defines them for the other platforms.
 //
-//   KERNEL(name)(IN(float, x, 0), OUT(float, y, 1), PARAMS(name_params, p, 2) INDICES)
+//     KERNEL(name)(IN(float, x, 0), OUT(float, y, 1), PARAMS(name_params, p, 2) INDICES)
 //
-// Address spaces: device, threadgroup, constant, thread; every pointer says one.
-// Threads: thread_x in a threadgroup of THREADS, lane in a SIMD group of 32,
-// simd_x the number of that group, group_x/y/z the threadgroup in the grid.
-// Collectives (barrier, simd_sum, simd_max, simd_shuffle_xor) must be reached by
-// all threads, those of a SIMD group by all its lanes. 16-bit floats are ushort
-// in memory; arithmetic is float. Products and sums never contract: a fused
-// one is written fma.
-// mma, where kernels with MMA 1 run, is a collective of a SIMD group: c += a·b for
-// matrices of 16 by 16 and 16 by 8 halves, two in a word. Lane l holds of a the
-// words of rows l/4 and l/4+8 at columns 2·(l%4), then both 8 columns on; of b
-// those of column l/4 at the same rows, then 8 on; of c two columns from 2·(l%4)
-// on, of rows l/4 and l/4+8.
-#define LOWEST (-3.402823466e38f) // stands for minus infinity
+// Address spaces are device, threadgroup, constant and thread. Every pointer names one.
+//
+// Indices: thread_x is the thread in a threadgroup of THREADS threads, simd_x is the SIMD group
+// of 32 threads in the threadgroup, lane is the thread in the SIMD group, and group_x, group_y
+// and group_z are the threadgroup in the grid.
+//
+// Collectives: all threads of the threadgroup must reach a barrier, and all lanes of a SIMD
+// group must reach simd_sum, simd_max and simd_shuffle_xor.
+//
+// Numbers: 16-bit floats are ushort in memory, and arithmetic is in float. The compiler never
+// contracts a product and a sum; kernels call fma where they need a fused operation.
+//
+// Kernels with MMA 1 may also call mma. It is a collective of a SIMD group that computes c +=
+// a·b, for a of 16 by 16 halves, b of 16 by 8 halves and c of 16 by 8 floats. A word holds two
+// adjacent halves of a row of a, or of a column of b. With r = l/4 and s = 2·(l%4), lane l
+// holds:
+//
+// - a: words at (row r, columns s and s+1), (r+8, s), (r, s+8) and (r+8, s+8)
+// - b: words at (rows s and s+1, column r) and (rows s+8 and s+9, column r)
+// - c: floats at (row r, column s), (r, s+1), (r+8, s) and (r+8, s+1)
+//
+// Source: NVIDIA's PTX manual, mma.m16n8k16.
+#define LOWEST (-3.402823466e38f) // stands for minus infinity, and is finite
 
 #if defined(__METAL_VERSION__)
 #include <metal_stdlib>
@@ -57,7 +67,7 @@ typedef unsigned char uchar;
 typedef unsigned long long wide; // 64 bits
 
 #if defined(GODWIT_EMULATOR)
-// The rest comes from emu.h, which the compiler reads first.
+// emu.h defines the rest. The compiler includes it first.
 #define threadgroup
 #define constant static const
 #define IN(T, name, i) const T *name
@@ -69,8 +79,9 @@ typedef unsigned long long wide; // 64 bits
 #define UNROLL
 
 #else // CUDA and HIP
-// Their own words expand to attributes named device and constant, which are
-// words of ours; the names between underscores mean the same.
+// The headers of CUDA and HIP define __device__ and __constant__ as macros that expand to
+// attributes named device and constant, which are macros of this dialect. The attributes in the
+// definitions below have underscores in their names and the same meaning.
 #undef __device__
 #undef __constant__
 #define threadgroup
@@ -122,14 +133,14 @@ FUNC float simd_max(float v) {
 #define lane (thread_x % 32u)
 #define simd_x (thread_x / 32u)
 
-// from_half reads a little-endian f16 at a byte address, which is even.
+// from_half reads a little-endian f16 at an even byte address.
 FUNC float from_half(device const uchar *p) { return half_to_float(*(device const ushort *)p); }
 
-// from_bfloat widens a bfloat16.
+// from_bfloat converts a bfloat16 to float.
 FUNC float from_bfloat(ushort h) { return as_float(uint(h) << 16); }
 
-// group_sum adds v over the threadgroup, in the same order whatever the values.
-// room holds a value for each SIMD group.
+// group_sum adds v over the threadgroup and returns the sum to every thread. The order of the
+// additions is fixed. room has one float per SIMD group. All threads must call it.
 FUNC float group_sum(float v, threadgroup float *room, uint thread_index) {
 	v = simd_sum(v);
 	barrier();

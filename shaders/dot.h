@@ -1,5 +1,7 @@
-// dot_rows adds the products of a row of weights with ROWS rows of x, of which
-// there are n, over the lanes of a SIMD group; each sum has its own fixed order.
+// dot_rows adds to sum[r] this lane's share of the dot product of the weight row w with row r
+// of x, for up to ROWS rows of which n exist. A row has cols values. first is the lane; the
+// caller adds the shares of the 32 lanes. The order of the additions in a sum does not depend
+// on n.
 FUNC void dot_rows(device const uchar *w, device const uint *grid, device const float *x, uint cols, uint n, uint first, thread float *sum) {
 	for (uint i = first * 8; i < cols; i += 256) {
 		float v[8];

@@ -1,9 +1,9 @@
-// The element-wise functions, numbered as graph.Func.
+// The element-wise functions. The numbers of apply_func are those of graph.Func.
 FUNC float sigmoid_of(float v) { return 1.0f / (1.0f + exp(-v)); }
 
-// erf_of is the error function to about 1 ulp of 1: a series for small
-// arguments, a continued fraction in closed form for large ones.
-// Source: Abramowitz and Stegun 7.1.5 and 7.1.26.
+// erf_of computes the error function with an absolute error of about 1 ulp of 1. It uses a
+// power series for |v| < 1.5 and a continued fraction for larger arguments.
+// Source: Abramowitz and Stegun 7.1.5 and 7.1.14.
 FUNC float erf_of(float v) {
 	float a = fabs(v);
 	if (a < 1.5f) {
@@ -14,7 +14,7 @@ FUNC float erf_of(float v) {
 		}
 		return 1.1283791670955126f * sum;
 	}
-	float f = a; // erfc by Lentz's fraction, evaluated from the far end
+	float f = a; // continued fraction of erfc, evaluated from its last term to its first
 	for (int n = 24; n > 0; n--) f = a + 0.5f * float(n) / f;
 	float tail = exp(-a * a) * 0.5641895835477563f / f;
 	return v < 0 ? tail - 1.0f : 1.0f - tail;

@@ -1,5 +1,6 @@
-// expert_sum adds the parts of x, one a chosen expert, by the weights that
-// follow the numbers in route.
+// expert_sum computes the weighted sum of the chosen experts' vectors. x is [rows][used][width]
+// and y is [rows][width]. route has 2·used floats per row: the expert numbers, then their
+// weights.
 KERNEL(expert_sum)(IN(float, x, 0), IN(float, route, 1), OUT(float, y, 2), PARAMS(expert_sum_params, p, 3) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	if (i >= p.count) return;

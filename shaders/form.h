@@ -1,6 +1,5 @@
-// How the values of a cache type lie in a row: PACK is F32_VALUES, F16_VALUES,
-// BF16_VALUES for plain floats, else the way of the codes; the numbers are those
-// of shaders.Pack.
+// The packings of a row: how a kernel finds the values of a cache type. The first three are
+// plain floats and the others are codes. The numbers are those of shaders.Pack.
 #define F32_VALUES 0
 #define F16_VALUES 1
 #define BF16_VALUES 2
@@ -10,8 +9,12 @@
 #define HALF_CODES 6
 #define CYCLIC_CODES 7
 
-// The table of a form: levels and boundaries, 32 each, then the vectors of the
-// rotation and of the residual, SIZE each (in a head that is cut, as many as the
-// largest block has), then what else the form needs.
+// The layout of the argument form, the table of a cache type, in floats:
+//
+// - 0: the codebook's levels, up to 32
+// - BOUNDS: the boundaries between levels, up to 32
+// - PRE: four vectors of equal length. They are the rotation's signs pre, mid and post, and the
+//   residual's signs. The length is SIZE. If the head has several block sizes, it is the largest.
+// - after them: the polar table (polar.h), or the levels of a trellis
 #define BOUNDS 32
 #define PRE 64

@@ -1,5 +1,7 @@
-// glu computes f(gate)·up; with a limit the clamped form of gpt-oss:
-// gate ≤ limit, |up| ≤ limit, gate·sigmoid(1.702·gate)·(up + 1).
+// glu computes y = f(gate)·up, where func selects f (see apply_func). If limit is above 0, it
+// computes the clamped form of gpt-oss instead: gate·sigmoid(1.702·gate)·(up + 1), with gate ≤
+// limit and |up| ≤ limit.
+// Source: arXiv 2002.05202.
 KERNEL(glu)(IN(float, gate, 0), IN(float, up, 1), OUT(float, y, 2), PARAMS(glu_params, p, 3) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	if (i >= p.count) return;

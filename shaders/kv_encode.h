@@ -1,7 +1,11 @@
-// kv_encode packs one group of values, those that are rotated together, of one
-// head of one row into its cell. RULE numbers kv.Rule; sums run in index order,
-// so that the bytes are those of the format's reference. NO_SCALE is f16 behind a
-// rotation.
+// kv_encode packs SIZE values of one head of one row into the row's cell: one block, or all
+// blocks that are rotated together. x is [rows][kv_heads][head_dim]. RULE is a kv.Rule; with
+// NO_SCALE, the rotated values are stored as f16. TURNS, RESIDUAL and POLAR select the other
+// parts of the form. Sums run in index order, so the bytes equal those of the format's
+// reference encoder.
+//
+// In the grid, x is the group of SIZE values, y is the KV head and z is the row.
+// Source: engine/kv, Rule.
 
 #define NO_SCALE 0
 #define CORRECTED_NORM 1
@@ -16,11 +20,15 @@
 
 #if RULE == NO_SCALE
 #elif RULE == STOCK_AMAX
+// These functions implement the rules of llama.cpp's q8_0, q4_0, q5_0, q4_1 and q5_1.
+// stock_scale returns the scale of a block. It sets low to the block's minimum where the format
+// stores one, and lost to 1 if all values are NaN. stock_code returns the code of v, where
+// inverse is the inverse of the scale.
 FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low, thread uint &lost) {
 	float most = 0.0f;
 	for (uint i = 0; i < n; i++) {
 		float a = fabs(v[i]);
-		if (!(most > a)) most = a; // a NaN starts anew, as in the reference
+		if (!(most > a)) most = a; // the value after a NaN replaces it, as in llama.cpp
 	}
 	low = 0.0f;
 	lost = 0;
@@ -54,13 +62,15 @@ FUNC uint stock_code(device const float *form, float v, float inverse, float low
 KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(float, form, 3), INOUT(uchar, cache, 4),
 	INOUT(uint, counts, 5), PARAMS(kv_encode_params, p, 6) INDICES) {
 	SHARED(float, v, SIZE);
-	SHARED(float, scale, 32); // of each block
-	SHARED(float, more, 64);  // what a block's codes need beside its scale
+	SHARED(float, scale, 32); // scale of each block
+	// 1/scale of each block, and from index 32 on its minimum. CORRECTED_NORM and POLAR use it
+	// differently.
+	SHARED(float, more, 64);
 	SHARED(uchar, code, SIZE);
 	SHARED(uchar, sign, SIZE);
 	SHARED(uchar, out, GROUP_BYTES);
 	uint head = group_y, row = group_z, blocks = SIZE / p.elems, t = thread_x;
-	uint lost = 0; // blocks of this thread whose scale f16 does not hold
+	uint lost = 0; // blocks of this thread whose scale is infinite or NaN as an f16
 	device const float *values = x + (row * p.kv_heads + head) * p.head_dim;
 	wide cell;
 	if (p.inspects != 0 && group_x == 0 && simd_x == 0 && !repeats(rows, row)) inspect(values, p.head_dim, counts, t);
@@ -86,7 +96,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		float n = sqrt(squares(v, SIZE));
 		scale[0] = n;
 		more[0] = n > p.floor ? 1.0f / n : 0.0f;
-		more[1] = n > p.floor || p.zero_nan == 0 ? 1.0f : 0.0f; // else all values become 0
+		more[1] = n > p.floor || p.zero_nan == 0 ? 1.0f : 0.0f; // 0 if all values become 0
 	}
 	barrier();
 	for (uint i = t; i < SIZE; i += THREADS) v[i] = more[1] == 0.0f ? 0.0f : v[i] * more[0];
@@ -127,14 +137,14 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	}
 #elif RULE == PLAIN_NORM || RULE == ROOT_MEAN_SQUARE
 	if (RULE == ROOT_MEAN_SQUARE) turn(v, form + PRE, p.stride, p.forward, SIZE, t);
-	if (t < blocks) { // where the scale is joint all blocks find the same
+	if (t < blocks) { // with a joint scale, every block computes the same value
 		uint n = p.joint != 0 || RULE == PLAIN_NORM ? SIZE : p.elems;
 		float sum = squares(v + (n == SIZE ? 0 : t * p.elems), n);
 		scale[t] = RULE == PLAIN_NORM ? sqrt(sum) : sqrt(sum / float(n));
 		lost = put_half(out + t * p.bytes + p.scale_at, scale[t]);
 	}
 	barrier();
-	bool zero = scale[blocks - 1] < p.floor; // of a form with a residual
+	bool zero = scale[blocks - 1] < p.floor; // used by forms with a residual, which have one scale
 	for (uint i = t; i < SIZE; i += THREADS) {
 		if (!(scale[i / p.elems] < p.floor)) v[i] = v[i] * (1.0f / scale[i / p.elems]);
 	}
@@ -143,7 +153,8 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		bool empty = scale[i / p.elems] < p.floor;
 		code[i] = uchar(empty ? 0 : code_of(form, v[i]));
 		if (!empty) v[i] = v[i] - form[code[i]];
-		if (RESIDUAL == 2) v[i] *= form[PRE + 3 * SIZE + i]; // changes no square
+		// signs of ±1, so the squares stay the same
+		if (RESIDUAL == 2) v[i] *= form[PRE + 3 * SIZE + i];
 	}
 	barrier();
 #if RESIDUAL
@@ -151,7 +162,8 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		float sum = 0.0f;
 		for (uint i = 0; i < SIZE && RESIDUAL == 1; i++) sum += fabs(v[i]);
 		sum = RESIDUAL == 1 ? sum / float(SIZE) : sqrt(squares(v, SIZE));
-		for (uint b = 0; b < blocks; b++) { // a block counts once
+		// count a block once, even if both of its scales saturate
+		for (uint b = 0; b < blocks; b++) {
 			uint more_lost = put_half(out + b * p.bytes + p.res_at, sum * scale[blocks - 1]);
 			lost += more_lost & ~lost_half(scale[b]);
 		}

@@ -1,11 +1,13 @@
-// squares adds the squares of n values in index order.
+// How kv_encode computes codes and packs them into bytes.
+
+// squares returns the sum of the squares of n values, added in index order.
 FUNC float squares(threadgroup const float *v, uint n) {
 	float sum = 0.0f;
 	for (uint i = 0; i < n; i++) sum += v[i] * v[i];
 	return sum;
 }
 
-// code_of is the index of the first boundary above v, or the last code.
+// code_of returns the index of the first boundary above v, or the last code if there is none.
 FUNC uint code_of(device const float *form, float v) {
 	uint last = (1u << BITS) - 1;
 	for (uint i = 0; i < last; i++) {
@@ -14,18 +16,18 @@ FUNC uint code_of(device const float *form, float v) {
 	return last;
 }
 
-// to_int truncates; what does not fit, and NaN, is the lowest int.
+// to_int truncates. It returns the smallest int for NaN and for values that do not fit.
 FUNC int to_int(float v) {
 	return v >= -2147483648.0f && v < 2147483648.0f ? int(v) : int(0x80000000u);
 }
 
-// low_code is the low byte of an int, signed, and at most the highest code.
+// low_code takes the low byte of v as a signed number and limits it to the highest code.
 FUNC uint low_code(int v) {
 	int byte = int((uint(v) & 255u) ^ 128u) - 128;
 	return uint(min(byte, (1 << BITS) - 1));
 }
 
-// extreme is the value of largest magnitude, the first of equals.
+// extreme returns the value with the largest magnitude; the first one in a tie.
 FUNC float extreme(threadgroup const float *v, uint n) {
 	float most = 0.0f, value = 0.0f;
 	for (uint i = 0; i < n; i++) {
@@ -38,7 +40,7 @@ FUNC float extreme(threadgroup const float *v, uint n) {
 	return value;
 }
 
-// nearest is the index of the level nearest to v; ties go up.
+// nearest returns the index of the level nearest to v; the higher index in a tie.
 FUNC uint nearest(device const float *form, float v) {
 	uint last = (1u << BITS) - 1;
 	for (uint i = 0; i < last; i++) {
@@ -47,7 +49,8 @@ FUNC uint nearest(device const float *form, float v) {
 	return last;
 }
 
-// put_half stores v as f16, and is 1 where that cannot keep it.
+// put_half stores v as an f16, with finite_half. It returns lost_half(v), which is 1 if v is
+// infinite or NaN as an f16.
 FUNC uint put_half(threadgroup uchar *to, float v) {
 	uint h = finite_half(v);
 	to[0] = uchar(h);
@@ -55,7 +58,8 @@ FUNC uint put_half(threadgroup uchar *to, float v) {
 	return lost_half(v);
 }
 
-// pack_codes writes the codes of a block.
+// pack_codes writes the codes of one block, in the layout PACK. high_at is the byte offset of
+// the highest bits, which are a separate stream in the layouts PLANE_CODES and HALF_CODES.
 FUNC void pack_codes(threadgroup uchar *block, threadgroup const uchar *code, uint elems, uint code_at, uint high_at, uint thread_index) {
 	uint bytes = elems * BITS / 8;
 	if (PACK == PLANE_CODES) bytes = elems / 4;

@@ -1,7 +1,11 @@
-// kv_repack packs one block of one head of one cell of a page from the exact form of
-// the page, in a form of trellis codes. packs has the packed and the exact page of
-// each, and the sequence; places are those of exact_cell. With TURNS the values are
-// turned back, their channels levelled as the sequence has measured, and turned again.
+// kv_repack encodes one trellis block of one head of one cell, from the cell's exact row. It
+// packs pages after they are full. packs has three ints per page: the packed page, the exact
+// page and the sequence. own and passing locate the exact page as in cell_of. In the grid, y is
+// the KV head and z is 64 cells for each page.
+//
+// If TURNS is not 0, the sequence has its own calibration, mean and gain,
+// [sequences][kv_heads][head_dim]. The kernel then undoes the rotation of the exact values,
+// normalises their channels, and rotates them again.
 KERNEL(kv_repack)(IN(int, packs, 0), IN(uchar, exact, 1), IN(float, form, 2), IN(float, mean, 3), IN(float, gain, 4),
 	INOUT(uchar, cache, 5), INOUT(uint, counts, 6), PARAMS(kv_repack_params, p, 7) INDICES) {
 	SHARED(float, v, SIZE);

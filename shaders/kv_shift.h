@@ -1,6 +1,8 @@
-// kv_shift is what the scores of a query head lack where keys are stored without
-// their mean: the product of the two, as a logit where scale is not 1. x is
-// [rows][heads][dim], mean as in kv_level, y [rows][heads].
+// kv_shift computes y, [rows][heads]: the product of each query with the mean of the keys.
+// Scores lack this term if keys are stored without their mean. x is [rows][heads][dim] and mean
+// is as in kv_level. scale, sharpen and soften convert the product to a logit, for comparison
+// with sink logits; with a scale of 1 and no temperature it stays a raw score. One SIMD group
+// computes one value.
 KERNEL(kv_shift)(IN(float, x, 0), IN(int, rows, 1), IN(float, mean, 2), OUT(float, y, 3), PARAMS(kv_shift_params, p, 4) INDICES) {
 	uint head = group_y * p.heads + group_x, channel = group_x / p.group * p.dim, seen = uint(rows[4 * group_y]) + 1;
 	if (p.each != 0) channel += uint(rows[4 * group_y + 3]) * p.each;

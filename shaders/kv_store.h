@@ -1,5 +1,7 @@
-// kv_store writes the rows of x, [rows][kv heads][head_dim], to their cells of the
-// cache as plain floats: dim values of each head from first on.
+// kv_store writes rows to their cells as plain floats (F32, F16 or BF16; the constant PACK). It
+// writes values first to first+dim of every head, at byte at of the cell. x is
+// [rows][kv_heads][head_dim]. In the grid, x covers the dim values, y is the KV head and z is
+// the row.
 KERNEL(kv_store)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), INOUT(uchar, cache, 3), INOUT(uint, counts, 4),
 	PARAMS(kv_store_params, p, 5) INDICES) {
 	uint at = group_x * THREADS + thread_x, head = group_y, row = group_z;

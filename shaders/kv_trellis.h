@@ -1,5 +1,7 @@
-// kv_trellis packs one block of one head of one row into its cell, in a form of
-// trellis codes: rotate, code, scale.
+// kv_trellis encodes one trellis block of one head of one row and writes it to the row's cell.
+// It rotates the values, chooses the codes and computes the scale. x is
+// [rows][kv_heads][head_dim]. In the grid, y is the KV head and z is the row.
+// Source: engine/kv, encodeTrellis.
 KERNEL(kv_trellis)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(float, form, 3), INOUT(uchar, cache, 4),
 	INOUT(uint, counts, 5), PARAMS(kv_trellis_params, p, 6) INDICES) {
 	SHARED(float, v, SIZE);

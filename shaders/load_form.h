@@ -1,7 +1,10 @@
-// form_load8 reads eight values of a row in the rotated domain, from value i on, a
-// multiple of eight; zeros beyond the lanes of the row. pack, bits and affine are
-// known when the kernel is compiled, but for the bits of trellis codes; levels is in
-// shared memory.
+// form_load8 reads eight values of a packed row, in the rotated domain, into v. i is the index
+// of the first one, a multiple of eight. Values from index lanes on are 0. elems and bytes are
+// the size of a block, and the offsets ending in _at are bytes in it. cut is as in cut_block.
+// levels is the codebook, in shared memory.
+//
+// If READERS is 1, pack, bits and affine are compile-time constants, except the bits of trellis
+// codes.
 FUNC void form_load8(uint pack, uint bits, uint affine, uint lanes, device const uchar *row, uint i, uint elems, uint bytes,
 	uint code_at, uint high_at, uint scale_at, uint min_at, uint cut, threadgroup const float *levels, thread float *v) {
 	if (pack <= BF16_VALUES) {
@@ -14,7 +17,7 @@ FUNC void form_load8(uint pack, uint bits, uint affine, uint lanes, device const
 		}
 		return;
 	}
-	if (pack == CYCLIC_CODES) { // each level is that of a window of 8 bits
+	if (pack == CYCLIC_CODES) { // each window of 8 bits selects a level
 		uint at, n;
 		device const uchar *block = row + cut_block(cut, code_at, bits, i, at, n);
 		float d = from_half(block + scale_at);

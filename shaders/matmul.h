@@ -1,17 +1,19 @@
-// matmul computes x·wᵀ + bias for many rows of x. A threadgroup makes a tile of
-// 64 columns of y for 32 rows; w and x pass through shared memory 32 values of
-// the inner dimension at a time, and a thread keeps 4 by 4 sums.
+// matmul computes y = x·wᵀ + bias for many rows of x. w is [rows][cols], x is [batch][cols] and
+// y is [batch][rows]. A threadgroup computes a tile of y, 32 rows by 64 columns. It stages w
+// (dequantised) and x in shared memory, 32 values of the inner dimension at a time. There are
+// three inner products:
 //
-// With MMA 2 the SIMD groups multiply matrices of 8 by 8 floats.
-//
-// With MMA 1 a SIMD group multiplies matrices of halves by one instruction. A
-// value is then two halves whose sum is the value to 22 bits, times a power of two
-// that brings the largest of its 32 to the top of a half's range: products of the
-// first with either half keep float's precision.
+// - MMA 0: a thread keeps 4 by 4 sums.
+// - MMA 1: a SIMD group multiplies matrices of halves with one instruction, mma. Each value is
+//   stored as the sum of two halves, high and low, which has 22 significant bits. Beforehand,
+//   each run of 32 values is multiplied by a power of two that makes the largest one 2^14 to
+//   2^15. Three products, high·low, low·high and high·high, have nearly the precision of float.
+// - MMA 2: a SIMD group multiplies matrices of 8 by 8 floats.
 #if MMA == 1
-#define STRIDE 20 // words of a row of 32 halves, and some that keep banks apart
+#define STRIDE 20 // words per row: 16 for 32 halves, and 4 of padding against bank conflicts
 
-// exponent is that of the largest of the 32 values that four lanes hold, eight each.
+// exponent returns the biased exponent of the largest of 32 values, which four lanes hold,
+// eight each. It is at least 15.
 FUNC uint exponent(thread const float *v) {
 	float most = 0.0f;
 	UNROLL for (uint k = 0; k < 8; k++) most = max(most, fabs(v[k]));
@@ -20,7 +22,8 @@ FUNC uint exponent(thread const float *v) {
 	return max(as_uint(most) >> 23, 15u);
 }
 
-// halves writes eight values as pairs of halves, and what these leave as others.
+// halves multiplies eight values by scale and splits each into two halves: high is the value
+// rounded to a half, low is the rounded rest. A word holds two halves.
 FUNC void halves(thread const float *v, float scale, threadgroup uint *high, threadgroup uint *low) {
 	UNROLL for (uint k = 0; k < 8; k += 2) {
 		float a = v[k] * scale, b = v[k + 1] * scale;
@@ -37,12 +40,12 @@ KERNEL(matmul)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), IN(uint, gr
 #if MMA == 1
 	float sum[16];
 	for (uint i = 0; i < 16; i++) sum[i] = 0.0f;
-	SHARED(uint, high, 96 * STRIDE); // 64 rows of w, then 32 of x
+	SHARED(uint, high, 96 * STRIDE); // 64 rows of w, then 32 rows of x
 	SHARED(uint, low, 96 * STRIDE);
-	SHARED(float, size, 96); // what a row was divided by
+	SHARED(float, size, 96); // the inverse of the power of two that multiplied a row
 	uint quad = lane / 4, part_of = lane % 4;
 #elif MMA == 2
-	SHARED(float, tile, 96 * 36); // 64 rows of w, then 32 of x; at last 32 of y
+	SHARED(float, tile, 96 * 36); // 64 rows of w, then 32 rows of x; reused for 32 rows of y
 	matrix8 sum[8];
 	for (uint i = 0; i < 8; i++) matrix_clear(sum[i]);
 #endif
@@ -69,7 +72,8 @@ KERNEL(matmul)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), IN(uint, gr
 #if MMA == 1
 		float part[16];
 		for (uint i = 0; i < 16; i++) part[i] = 0.0f;
-		UNROLL for (uint k = 0; k < 16; k += 8) { // words: 16 values of the inner dimension
+		// 8 words, which are 16 values of the inner dimension
+		UNROLL for (uint k = 0; k < 16; k += 8) {
 			uint a[4], b[2], c[4], d[2];
 			UNROLL for (uint i = 0; i < 4; i++) {
 				uint at = (simd_x * 16 + quad + i % 2 * 8) * STRIDE + k + part_of + i / 2 * 4;
@@ -107,7 +111,8 @@ KERNEL(matmul)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), IN(uint, gr
 	SHARED(float, tile_x, 32 * 33);
 	float sum[16];
 	for (uint i = 0; i < 16; i++) sum[i] = 0.0f;
-	uint at_w = thread_x % 16, at_x = thread_x / 16; // the thread's sums: every 16th column, every 8th row
+	// a thread computes columns at_w + 16·i and rows at_x + 8·j of the tile
+	uint at_w = thread_x % 16, at_x = thread_x / 16;
 	for (uint inner = 0; inner < p.cols; inner += 32) {
 		for (uint run = thread_x; run < 256; run += THREADS) {
 			uint row = column + run / 4, i = inner + run % 4 * 8;

@@ -1,6 +1,7 @@
-// matrix8 is a matrix of 8 by 8 floats that a SIMD group holds together, on devices
-// for whose kernels MMA is 2. It is loaded from and stored to shared memory, whose
-// rows are stride values apart; all of it are collectives of the SIMD group.
+// matrix8 is a matrix of 8 by 8 floats that the lanes of a SIMD group hold together. Only
+// kernels with MMA 2 use it. matrix_load, matrix_load_turned (which transposes) and
+// matrix_store access shared memory, where rows are stride floats apart. All functions are
+// collectives of the SIMD group.
 #if MMA == 2 && defined(__METAL_VERSION__)
 #define matrix8 simdgroup_float8x8
 FUNC void matrix_clear(thread matrix8 &m) { m = make_filled_simdgroup_matrix<float, 8>(0.0f); }

@@ -1,5 +1,6 @@
-// matvec computes x·wᵀ + bias for a few rows of x: a SIMD group makes one column
-// of y for ROWS rows, reading its weights once.
+// matvec computes y = x·wᵀ + bias for a few rows of x. w is [rows][cols], x is [batch][cols]
+// and y is [batch][rows]. A SIMD group computes one column of y for ROWS rows, so it reads a
+// row of weights only once for all of them.
 KERNEL(matvec)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), IN(uint, grid, 3), OUT(float, y, 4),
 	PARAMS(matvec_params, p, 5) INDICES) {
 	uint row = group_x * (THREADS / 32) + simd_x, first = group_y * ROWS;

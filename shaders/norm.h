@@ -1,12 +1,13 @@
-// norm normalises each group of columns: kind 0 by the root mean square, 1 by
-// mean and variance, 2 by the length. A threadgroup works on one group; w and b
-// repeat along the row, a vector of length 0 is not there. With add the operand
-// is x + r, which is also written to sum.
+// norm normalises every group of group columns. x, r, sum and y are [rows][width]. kind selects
+// the divisor: 0 is the root mean square, 1 is mean and variance (layer norm), 2 is the
+// Euclidean length. A threadgroup handles one group. w scales and b shifts the result; they
+// have w_len and b_len values, which repeat along the row, and are absent if the length is 0.
+// If add is not 0, the kernel normalises x + r instead of x and also writes x + r to sum.
 // Sources: arXiv 1910.07467, 1607.06450.
 KERNEL(norm)(IN(float, x, 0), IN(float, r, 1), IN(float, w, 2), IN(float, b, 3), OUT(float, sum, 4), OUT(float, y, 5),
 	PARAMS(norm_params, p, 6) INDICES) {
 	SHARED(float, room, THREADS / 32);
-	uint first = group_x * p.group; // in the whole of x
+	uint first = group_x * p.group; // index of the group's first element in x
 	float squares = 0.0f, total = 0.0f;
 	for (uint i = thread_x; i < p.group; i += THREADS) {
 		float v = x[first + i];

@@ -1,10 +1,14 @@
-// The position-free copy of a key: each pair (k, k+SIZE/2) is turned back by its
-// position and stored as a radius and an angle code. table holds 8 radius levels,
-// 8 boundaries, the cosines and sines of the middle of 16 angles, and the
-// frequencies of the pairs in two floats each, high parts first.
+// The position-free copy of a key. kv_encode undoes the RoPE of each pair of values (k, k +
+// SIZE/2) and stores the pair as a radius code of 3 bits and an angle code of 4 bits.
+//
+// table has, in order: 8 radius levels, 8 boundaries between them, the cosines and then the
+// sines of the centres of the 16 angle codes, and the RoPE frequencies of the pairs. Each
+// frequency is two floats; all high parts come first.
+// Source: engine/kv, Polar.
 
-// polar_search finds the codes of (u, v) with the best trade between dot product
-// and squared error near their plain rounding.
+// polar_search finds the codes for the pair (u, v). Among the codes within two steps of plain
+// rounding, it maximises dot product minus lambda times squared error. sigma is the scale of
+// the key.
 FUNC void polar_search(device const float *table, float u, float v, float sigma, float lambda, thread uint &radius, thread uint &angle) {
 	uint r0 = 0;
 	float relative = sqrt(u * u + v * v) * (1.0f / sigma);
@@ -29,7 +33,8 @@ FUNC void polar_search(device const float *table, float u, float v, float sigma,
 	}
 }
 
-// polar_encode leaves the codes in radius and angle and the scale in sigma[0].
+// polar_encode writes the codes of all pairs of the key v to radius and angle, and the key's
+// root mean square, or least if that is larger, to sigma[0]. position is the token's position.
 FUNC void polar_encode(threadgroup const float *v, device const float *table, float position, float least, float lambda,
 	threadgroup float *sigma, threadgroup uchar *radius, threadgroup uchar *angle, uint thread_index) {
 	if (thread_index == 0) {
@@ -52,7 +57,7 @@ FUNC void polar_encode(threadgroup const float *v, device const float *table, fl
 	barrier();
 }
 
-// polar_pack writes the codes of all pairs as a stream.
+// polar_pack writes one code per pair, of width bits each, as a bit stream.
 FUNC void polar_pack(threadgroup uchar *to, threadgroup const uchar *code, uint width, uint thread_index) {
 	for (uint j = thread_index; j < SIZE / 2 * width / 8; j += THREADS) to[j] = uchar(stream_byte(code, width, 0, j));
 }

@@ -1,5 +1,8 @@
-// walsh is the unnormalised Walsh-Hadamard transform of n values in shared
-// memory, n a power of two; strides ascend, which decides the last bits.
+// The rotation of cache types: multiplications by signs and Walsh-Hadamard transforms, in
+// shared memory.
+
+// walsh computes the unnormalised Walsh-Hadamard transform of n values in place; n is a power
+// of two. Strides ascend, which determines how results are rounded.
 FUNC void walsh(threadgroup float *v, uint n, uint thread_index) {
 	for (uint stride = 1; stride < n; stride *= 2) {
 		barrier();
@@ -13,16 +16,18 @@ FUNC void walsh(threadgroup float *v, uint n, uint thread_index) {
 	barrier();
 }
 
-// times multiplies n values by those of by, and by scale.
+// times multiplies each of n values by scale and by the value of by at the same index.
+//
+// Thread i modulo THREADS reads and writes value i, here and in every loop around these
+// functions, so times needs no barrier.
 FUNC void times(threadgroup float *v, device const float *by, float scale, uint n, uint thread_index) {
 	for (uint i = thread_index; i < n; i += THREADS) v[i] = v[i] * scale * by[i];
 }
 
-// Where a value is read or written alone it is by thread i modulo THREADS, so
-// that times needs no barrier of its own.
-
-// turn rotates n values: times pre, transform, with TURNS 2 times mid and again,
-// times scale and post. The three vectors lie stride values apart in signs.
+// turn rotates n values. With TURNS 1 it multiplies by the signs pre, transforms, and
+// multiplies by scale and the signs post. With TURNS 2 it multiplies by the signs mid and
+// transforms again before post. TURNS 0 does nothing. signs has the vectors pre, mid and post,
+// stride values apart.
 FUNC void turn(threadgroup float *v, device const float *signs, uint stride, float scale, uint n, uint thread_index) {
 	if (TURNS == 0) return;
 	times(v, signs, 1.0f, n, thread_index);
@@ -35,7 +40,7 @@ FUNC void turn(threadgroup float *v, device const float *signs, uint stride, flo
 	barrier();
 }
 
-// turn_back undoes turn; scale is applied after each transform.
+// turn_back is the inverse of turn. It multiplies by scale after each transform.
 FUNC void turn_back(threadgroup float *v, device const float *signs, uint stride, float scale, uint n, uint thread_index) {
 	if (TURNS == 0) return;
 	times(v, signs + 2 * stride, 1.0f, n, thread_index);

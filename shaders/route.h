@@ -1,15 +1,20 @@
-// route chooses p.used of p.experts for each row: y is their numbers, then their
-// weights. A threadgroup of one SIMD group works on a row; lane i looks at the
-// experts i, i+32 and so on, of at most EXPERTS. Of equal scores the lowest number wins.
-// Gating 0 is a softmax over all, 1 a sigmoid of each, 2 a softmax over the
-// chosen; groups, if any, limit the choice to those whose two best are largest.
+// route chooses p.used of p.experts for each row. y is [rows][2·used]: the numbers of the
+// chosen experts, then their weights. A threadgroup is one SIMD group and handles one row. Lane
+// i handles experts i, i+32 and so on; EXPERTS is the largest number of experts.
+//
+// gating selects how logits become weights: 0 is a softmax over all experts, 1 is a sigmoid of
+// each, 2 is a softmax over the chosen experts. bias is added for the choice only. If groups is
+// not 0, experts are in that many groups, and only the used_groups groups with the largest sum
+// of their two best scores take part. In a tie, the lowest number wins. If normalise is not 0,
+// the weights are divided by their sum; scale multiplies them.
+// Sources: arXiv 2401.06066, 2412.19437.
 
 #define EXCLUDED as_float(0xff800000u) // minus infinity
 
-// better reports whether score a of expert i comes before score b of expert j.
+// better reports whether expert i with score a is preferred to expert j with score b.
 FUNC bool better(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
-// first_of is the number of the best of score[0..n).
+// first_of returns the index of the best of n scores to all lanes.
 FUNC uint first_of(threadgroup const float *score, uint n, uint lane_index) {
 	float best = EXCLUDED;
 	uint at = n - 1;
@@ -33,7 +38,7 @@ FUNC uint first_of(threadgroup const float *score, uint n, uint lane_index) {
 KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS(route_params, p, 3) INDICES) {
 	SHARED(float, prob, EXPERTS);
 	SHARED(float, score, EXPERTS);
-	SHARED(float, sums, EXPERTS); // of the groups
+	SHARED(float, sums, EXPERTS); // sum of the two best scores of each group
 	SHARED(float, weight, EXPERTS);
 	device const float *x = logits + group_x * p.experts;
 	float most = LOWEST;
@@ -69,7 +74,8 @@ KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS
 			sums[g] = n == 1 ? a : a + b;
 		}
 		barrier();
-		for (uint g = lane; g < p.groups; g += 32) { // a group stays if fewer than used_groups come before it
+		// keep a group if fewer than used_groups are better
+		for (uint g = lane; g < p.groups; g += 32) {
 			uint before = 0;
 			for (uint j = 0; j < p.groups; j++) before += better(sums[j], j, sums[g], g) ? 1 : 0;
 			if (before >= p.used_groups) {
@@ -79,7 +85,8 @@ KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS
 		barrier();
 	}
 	for (uint i = 0; i < p.used; i++) {
-		uint at = first_of(score, p.experts, lane); // hangs on what every lane has read
+		// all lanes get the same result, so they stay together
+		uint at = first_of(score, p.experts, lane);
 		if (lane == 0) {
 			y[group_x * 2 * p.used + i] = float(at);
 			weight[i] = prob[at];

@@ -1,4 +1,5 @@
-// stream_byte is byte j of a stream of codes of the given width.
+// stream_byte returns byte j of a bit stream of codes, width bits each, lowest bit first. A
+// code is the width bits of code[c] from bit shift on.
 FUNC uint stream_byte(threadgroup const uchar *code, uint width, uint shift, uint j) {
 	uint byte = 0, mask = (1u << width) - 1;
 	for (uint c = 8 * j / width; c * width < 8 * j + 8; c++) {

@@ -1,13 +1,16 @@
-// top finds the p.count largest of a stretch of 2048 of the p.width values of a
-// row, in falling order, of equals the lowest number first; NaN counts as larger
-// than any number. y has two words for each: its bits and its number, [row][stretch]
-// [count]. x is the values themselves, or with p.listed such pairs. NOBODY stands
-// where there are fewer values than count.
-#define RUN 8 // values of a thread
+// top finds the p.count largest values of each stretch of STRETCH values. A row has p.width
+// values, and a threadgroup handles one stretch of one row. Results are in descending order; in
+// a tie, the lower number comes first. NaN is larger than any number.
+//
+// y is [rows][stretches][count] pairs of words: the bits of the value, and its number, which is
+// its index in the row. x has plain values. If p.listed is not 0, it has the pairs of an
+// earlier launch. If a stretch has fewer values than count, the other pairs have the number
+// NOBODY.
+#define RUN 8 // values per thread
 #define STRETCH (THREADS * RUN)
-#define NOBODY 0xffffffffu // a number, with minus infinity as its value
+#define NOBODY 0xffffffffu // number of an empty pair, whose value is minus infinity
 
-// leads reports whether value a with number i comes before value b with number j.
+// leads reports whether value a with number i precedes value b with number j.
 FUNC bool leads(float a, uint i, float b, uint j) {
 	bool nan = a != a, other = b != b;
 	if (nan != other) return nan;
@@ -15,11 +18,11 @@ FUNC bool leads(float a, uint i, float b, uint j) {
 }
 
 KERNEL(top)(IN(uint, x, 0), OUT(uint, y, 1), PARAMS(top_params, p, 2) INDICES) {
-	SHARED(float, best, THREADS / 32); // of each SIMD group
+	SHARED(float, best, THREADS / 32); // the best value of each SIMD group
 	SHARED(uint, whose, THREADS / 32);
 	float v[RUN];
 	uint number[RUN];
-	uint taken = 0; // a bit for each value that was found before
+	uint taken = 0; // bit k is set if value k of this thread has been output
 	for (uint k = 0; k < RUN; k++) {
 		uint i = group_x * STRETCH + k * THREADS + thread_x, from = group_y * p.width + i;
 		v[k] = as_float(0xff800000u);

@@ -1,19 +1,23 @@
-// The trellis code of a block of SIZE rotated values: a cyclic string of BITS a value
-// in which each window of 8 bits names a level. One SIMD group encodes a block. The
-// values are gone through from the last to the first; a state is the low bits of a
-// window, which are the high bits of the next. Metrics are 16-bit integers, so every
-// device finds the same codes.
+// The trellis encoder for one block of SIZE rotated values. The codes form a cyclic string of
+// BITS bits per value. The 8 bits that begin at a value's own bits, its window, select its
+// level. One SIMD group encodes a block with the Viterbi algorithm, from the last value to the
+// first. A state is the low bits of a window, which are the high bits of the next window. Path
+// metrics are integers of 16 bits, so every device finds the same codes.
 // Source: engine/kv, Trellis.
 #define STATES (256 >> BITS)
-#define PER (STATES > 32 ? STATES / 32 : 1)   // states of a lane
-#define SPLIT (STATES < 32 ? 32 / STATES : 1) // lanes of a state
-#define TRIES ((1 << BITS) / SPLIT)           // windows that a lane tries for a state
+#define PER (STATES > 32 ? STATES / 32 : 1)   // states per lane
+#define SPLIT (STATES < 32 ? 32 / STATES : 1) // lanes per state
+#define TRIES ((1 << BITS) / SPLIT)           // windows that a lane tries per state
+// NEAR is the number of values on each side of the seam that the free run covers.
 #define NEAR (48 / BITS < SIZE / 2 ? 48 / BITS : SIZE / 2)
-#define FAR 255
-#define REACH 254
-#define MOST 65535u
+#define FAR 255 // largest difference that a metric counts
+#define REACH 254 // largest target value
+#define MOST 65535u // largest metric
 
-// trellis_step adds a value to every path; k counts the steps of a run.
+// trellis_step extends every path by one value, whose target is z. k counts the steps of a run.
+// cost holds the metrics, in two halves that alternate as input and output. from[k] records,
+// for each state, the high bits of the window that led there. level holds this lane's levels in
+// half steps.
 FUNC void trellis_step(threadgroup uint *cost, threadgroup uchar *from, thread const int *level, int z, uint k, uint thread_index) {
 	threadgroup const uint *old = cost + k % 2 * STATES;
 	threadgroup uint *next = cost + (k + 1) % 2 * STATES;
@@ -24,7 +28,7 @@ FUNC void trellis_step(threadgroup uint *cost, threadgroup uchar *from, thread c
 			int d = z - level[i * TRIES + x];
 			uint far = uint(min(d < 0 ? -d : d, FAR));
 			uint m = min(old[((high + x) * STATES + state) >> BITS] + far * far, MOST);
-			best = min(best, m << 8 | (high + x)); // the first of equals
+			best = min(best, m << 8 | (high + x)); // the lowest window wins a tie
 		}
 		if (SPLIT > 1) best = min(best, simd_shuffle_xor(best, 16u));
 		metric[i] = best >> 8;
@@ -41,12 +45,13 @@ FUNC void trellis_step(threadgroup uint *cost, threadgroup uchar *from, thread c
 	barrier();
 }
 
-// trellis_back is the state before, whose window begins with x.
+// trellis_back returns the previous state, where x is the high bits of the window that led to
+// state.
 FUNC uint trellis_back(uint state, uint x) { return (x * STATES | state) >> BITS; }
 
-// trellis_encode writes the window of each value of z to w. A free run over the
-// values on both sides of the seam settles how the ends of the string meet; a second
-// run begins and ends there.
+// trellis_encode writes the window of each target value of z to w. A free run over the values
+// on both sides of the seam decides in which state the two ends of the string meet. A second
+// run over all values begins and ends in that state.
 FUNC void trellis_encode(threadgroup uchar *w, threadgroup const int *z, threadgroup uint *cost, threadgroup uchar *from,
 	device const float *levels, uint thread_index) {
 	int level[PER * TRIES];
@@ -55,10 +60,11 @@ FUNC void trellis_encode(threadgroup uchar *w, threadgroup const int *z, threadg
 		level[i] = 2 * int(levels[x * STATES + thread_index % STATES + i / TRIES * 32]);
 	}
 	for (uint i = thread_index; i < STATES; i += THREADS) cost[i] = 0;
-	barrier(); // z is there too
+	barrier(); // also makes z visible to all lanes
 	for (uint k = 0; k < 2 * NEAR; k++) trellis_step(cost, from, level, z[k < NEAR ? NEAR - 1 - k : SIZE - 1 - (k - NEAR)], k, thread_index);
 	uint seam = 0;
-	for (uint i = 1; i < STATES; i++) { // an even number of steps: the metrics lie in the first half
+	// after an even number of steps, the metrics are in the first half of cost
+	for (uint i = 1; i < STATES; i++) {
 		if (cost[i] < cost[seam]) seam = i;
 	}
 	for (uint k = 2 * NEAR; k > NEAR; k--) seam = trellis_back(seam, from[(k - 1) * STATES + seam]);
@@ -76,11 +82,12 @@ FUNC void trellis_encode(threadgroup uchar *w, threadgroup const int *z, threadg
 	barrier();
 }
 
-// trellis_block codes the rotated values of a block and writes it. The aim is the
-// values at unit variance in half steps of the levels; the scale leaves their
-// projection as it was; the result is 1, in the first thread, where f16 cannot keep
-// the scale. Values are brought near 1 by a power of two first, so that
-// no square is lost.
+// trellis_block encodes the rotated values v and writes the block. The targets z are the values
+// at unit variance, in half steps of the levels. The scale is such that the dot product of the
+// decoded block and v equals |v|². Values are first multiplied by a power of two, near, that
+// brings the largest one close to 1, so that squares neither overflow nor underflow. The first
+// thread returns 1 if the block is saturated: its scale does not fit in an f16, or a value is
+// NaN.
 FUNC uint trellis_block(device uchar *block, threadgroup const float *v, threadgroup int *z, threadgroup uchar *w, threadgroup uint *cost,
 	threadgroup uchar *from, device const float *levels, float unit, uint code_at, uint scale_at, uint thread_index) {
 	float most = 0.0f, broken = 0.0f;
@@ -116,7 +123,7 @@ FUNC uint trellis_block(device uchar *block, threadgroup const float *v, threadg
 	dot = two_all(dot);
 	float scale = 0.0f;
 	if (sound && dot.hi > 0.0f) scale = two_ratio(energy, two_product(dot, two(unit, 0.0f))).hi / near;
-	if (broken == 0.0f && most > -LOWEST) scale = most; // infinite
+	if (broken == 0.0f && most > -LOWEST) scale = most; // a value is infinite, so the scale is too
 	if (thread_index == 0) {
 		uint h = finite_half(scale);
 		block[scale_at] = uchar(h);

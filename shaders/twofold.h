@@ -1,10 +1,11 @@
-// A twofold is a number in two floats, the second at most half a last digit of the
-// first: 48 bits and more, where the format asks for double precision.
+// A twofold is a number stored as the sum of two floats (double-float arithmetic). The second
+// is at most half an ulp of the first, so the pair has at least 48 significant bits. It
+// replaces double precision, which Metal lacks.
 struct twofold {
 	float hi, lo;
 };
 
-// two is a + b of which a is not smaller.
+// two returns a + b exactly, if |a| is at least |b|.
 FUNC twofold two(float a, float b) {
 	twofold r;
 	r.hi = a + b;
@@ -33,14 +34,14 @@ FUNC twofold two_root(twofold a) {
 	return two(r, rest / (2.0f * r));
 }
 
-// two_round rounds to an integer, ties to even; it is less than 2^20 in size.
+// two_round rounds to the nearest integer, ties to even. |a| must be less than 2²⁰.
 FUNC int two_round(twofold a) {
 	float whole = floor(a.hi), rest = (a.hi - whole) + a.lo;
 	int n = int(whole);
 	return rest > 0.5f || (rest == 0.5f && (n & 1) != 0) ? n + 1 : n;
 }
 
-// two_all adds the twofolds of a SIMD group.
+// two_all returns the sum of a over the lanes of a SIMD group to every lane.
 FUNC twofold two_all(twofold a) {
 	for (uint m = 16; m > 0; m /= 2) {
 		twofold b;

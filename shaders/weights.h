@@ -1,23 +1,26 @@
-// load8 reads eight values of a row of weights, from value i on, a multiple of
-// eight; load_run the same where the row of cols values may end before, with
-// zeros beyond. WEIGHT is the number of the format in GGUF files; the layouts
-// are those of engine/quant, as is the code book of an IQ format: signed bytes,
-// four in a word of grid, two words a code for eight values, one for four.
+// Dequantisation of weight rows. WEIGHT is the type's number in GGUF files, and block layouts
+// are those of engine/quant.
+//
+// load8 reads eight values of a row, from value i on, which is a multiple of eight. load_run
+// does the same for a row of cols values, and fills with zeros after the end of the row.
+//
+// grid is the codebook of an IQ1, IQ2 or IQ3 format, as signed bytes, four to a word. A code
+// selects two words (eight values) in IQ1 and IQ2, and one word (four values) in IQ3.
 
-// nibble8 reads the codes of values i to i+7 of 32 that lie in 16 bytes, value j
-// in the low half of byte j, value j+16 in the high half.
+// nibble8 reads the 4-bit codes of values i to i+7 in a group of 32 values and 16 bytes. The
+// low half of byte j is value j, and the high half is value j+16.
 FUNC void nibble8(device const uchar *q, uint i, thread uint *code) {
 	uint shift = i / 16 * 4;
 	UNROLL for (uint k = 0; k < 8; k++) code[k] = q[i % 16 + k] >> shift & 15;
 }
 
-// fifth8 adds the fifth bit from a stream of one bit a value.
+// fifth8 adds the fifth bit of each code. high is a stream with one bit per value.
 FUNC void fifth8(device const uchar *high, uint i, thread uint *code) {
 	uint bits = high[i / 8];
 	UNROLL for (uint k = 0; k < 8; k++) code[k] |= (bits >> k & 1) << 4;
 }
 
-// scale_k is the 6-bit scale of group g of eight, or with low the minimum.
+// scale_k returns the 6-bit scale of group g, from 0 to 7, or its minimum if low is 1.
 FUNC uint scale_k(device const uchar *s, uint g, uint low) {
 	device const uchar *here = s + 4 * low;
 	if (g < 4) return here[g] & 63;
@@ -81,7 +84,7 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 #elif WEIGHT == 12 || WEIGHT == 13 // Q4_K, Q5_K
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * (WEIGHT == 12 ? 144 : 176);
-	uint g = i % 256 / 32, at = i % 32; // of 32 values
+	uint g = i % 256 / 32, at = i % 32; // g is the group of 32 values
 	float d = from_half(b) * float(scale_k(b + 4, g, 0)), m = from_half(b + 2) * float(scale_k(b + 4, g, 1));
 	device const uchar *q = b + (WEIGHT == 12 ? 16 : 48) + g / 2 * 32 + at;
 	UNROLL for (uint k = 0; k < 8; k++) {
@@ -115,7 +118,7 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	float d = from_half(b);
 #elif WEIGHT == 39
 	device const uchar *b = row + i / 32 * 17, *q = b + 1;
-	uint e = b[0]; // half of a power of two: 2^(e-128)
+	uint e = b[0]; // the scale is 2^(e-128), half of the E8M0 number, because levels4 is doubled
 	float d = e < 2 ? as_float(e == 0 ? 0x00200000u : 0x00400000u) : as_float((e - 1) << 23);
 #else
 	device const uchar *b = row + i / 256 * 136;
@@ -130,11 +133,11 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 }
 
 #elif WEIGHT == 16 || WEIGHT == 17 || WEIGHT == 18 || WEIGHT == 19 || WEIGHT == 21 || WEIGHT == 22 || WEIGHT == 29 // IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ3_S, IQ2_S, IQ1_M
-// word16 and word32 are little-endian numbers at an even address.
+// word16 and word32 read little-endian numbers at an even address.
 FUNC uint word16(device const uchar *p) { return uint(p[0]) | uint(p[1]) << 8; }
 FUNC uint word32(device const uchar *p) { return word16(p) | word16(p + 2) << 16; }
 
-// even_signs completes seven signs with one that makes their number even.
+// even_signs returns eight signs: the seven given and one that makes the number of ones even.
 FUNC uint even_signs(uint signs) {
 	uint p = signs & 127;
 	p ^= p >> 4;
@@ -143,11 +146,11 @@ FUNC uint even_signs(uint signs) {
 	return (signs & 127) | (p & 1) << 7;
 }
 
-// point is value k, 0 to 3, of a word of the code book.
+// point returns value k, from 0 to 3, of a codebook word.
 FUNC float point(uint word, uint k) { return float(int((word >> 8 * k & 255) ^ 128u) - 128); }
 
 FUNC void load8(device const uchar *row, device const uint *grid, uint i, thread float *w) {
-	uint g = i % 256 / 32, l = i % 256 / 8; // of 32 values and of eight
+	uint g = i % 256 / 32, l = i % 256 / 8; // g is the group of 32 values, l that of eight
 #if WEIGHT == 19 || WEIGHT == 29
 #if WEIGHT == 19
 	device const uchar *b = row + i / 256 * 50;
@@ -199,7 +202,7 @@ FUNC void load8(device const uchar *row, device const uint *grid, uint i, thread
 #elif WEIGHT == 10 // Q2_K
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * 84;
-	uint g = i % 256 / 16; // of 16 values
+	uint g = i % 256 / 16; // g is the group of 16 values
 	float d = from_half(b + 80) * float(b[g] & 15), m = from_half(b + 82) * float(b[g] >> 4);
 	device const uchar *q = b + 16 + 32 * (g / 8) + 16 * (g % 2) + i % 16;
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(q[k] >> g / 2 % 4 * 2 & 3) - m;
@@ -222,7 +225,8 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * 54;
 	float d = from_half(b + 52);
-	uint at = i % 256, n = at < 160 ? 32 : at < 240 ? 16 : 4; // bytes of a run, five digits each, the last four
+	// n bytes per run; a byte has five ternary digits, in the last run four
+	uint at = i % 256, n = at < 160 ? 32 : at < 240 ? 16 : 4;
 	uint first = at < 160 ? 0 : at < 240 ? 160 : 240;
 	device const uchar *q = b + (at < 160 ? 0 : at < 240 ? 32 : 48);
 	UNROLL for (uint k = 0; k < 8; k++) {
@@ -243,7 +247,8 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 constant float levels4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 64 * 36, *q = b + 4 + i % 64 / 16 * 8;
-	uint s = b[i % 64 / 16], e = s >> 3 & 15; // half of an unsigned 4-bit exponent, 3-bit fraction number
+	// the scale is half of a UE4M3 number, because levels4 is doubled
+	uint s = b[i % 64 / 16], e = s >> 3 & 15;
 	float d = e == 0 ? float(s & 7) * 0.0009765625f : as_float((e + 119) << 23 | (s & 7) << 20);
 	if (s == 127) d = 0.0f;
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * levels4[q[k] >> i % 16 / 8 * 4 & 15];
@@ -264,7 +269,7 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(int(q[k / 4] >> k % 4 * 2 & 3) - 1);
 }
 
-#elif WEIGHT == 45 || WEIGHT == 46 // TQ3_1S, TQ4_1S: codes of 32 values in a rotated domain
+#elif WEIGHT == 45 || WEIGHT == 46 // TQ3_1S, TQ4_1S: 32 values in a rotated domain
 #if WEIGHT == 45
 constant float levels[8] = {-1.996684f, -1.291398f, -0.740341f, -0.247508f, 0.230106f, 0.725222f, 1.277503f, 1.988943f};
 #else
@@ -272,7 +277,8 @@ constant float levels[16] = {-2.732590f, -2.069017f, -1.618046f, -1.256231f, -0.
 	0.128395f, 0.388048f, 0.656759f, 0.942340f, 1.256231f, 1.618046f, 2.069017f, 2.732590f};
 #endif
 
-// coded8 reads eight levels, part a of the four, and turns them among themselves.
+// coded8 reads eight values, quarter a of the block, and applies the first three stages of the
+// Walsh-Hadamard transform to them.
 FUNC void coded8(device const uchar *b, uint a, thread float *v) {
 	float d = from_half(b + a / 2 * 2);
 #if WEIGHT == 45
@@ -301,7 +307,8 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	coded8(b, 1, x);
 	coded8(b, 2, y);
 	coded8(b, 3, z);
-	UNROLL for (uint k = 0; k < 8; k++) { // the rest of the transform, as far as this part needs it
+	// the last two stages of the transform, only for this quarter
+	UNROLL for (uint k = 0; k < 8; k++) {
 		float low = part % 2 == 0 ? w[k] + x[k] : w[k] - x[k], high = part % 2 == 0 ? y[k] + z[k] : y[k] - z[k];
 		w[k] = part < 2 ? low + high : low - high;
 	}
@@ -317,8 +324,9 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) {
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = i + k < cols ? load1(row, i + k) : 0.0f;
 }
-#elif WEIGHT == 16 || WEIGHT == 17 || WEIGHT == 18 || WEIGHT == 19 || WEIGHT == 21 || WEIGHT == 22 || WEIGHT == 29 // whole blocks, as below
+// rows are whole blocks, so no row ends inside a run of eight
+#elif WEIGHT == 16 || WEIGHT == 17 || WEIGHT == 18 || WEIGHT == 19 || WEIGHT == 21 || WEIGHT == 22 || WEIGHT == 29
 FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) { load8(row, grid, i, w); }
-#else // rows are whole blocks
+#else // rows are whole blocks, so no row ends inside a run of eight
 FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) { load8(row, i, w); }
 #endif
