@@ -15,7 +15,7 @@ import (
 func (m *Model) Path(dir string) string { return filepath.Join(dir, m.ID[:32]+".calibration") }
 
 // Read reads the model's calibration from a folder. It returns fs.ErrNotExist
-// if there is none, and kv.ErrCalibration if it cannot be used.
+// without one, and kv.ErrCalibration if it cannot be used.
 func (m *Model) Read(dir string) (*kv.Calibration, error) {
 	layers, err := m.Layers(m.Config.Context)
 	if err != nil {

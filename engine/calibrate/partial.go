@@ -63,7 +63,7 @@ func inputDigest(lists ...[]llm.Token) string {
 }
 
 // readPartial reads the progress that an earlier run saved for the same tokens.
-// It returns fs.ErrNotExist if there is none, and kv.ErrCalibration if it
+// It returns fs.ErrNotExist if that is missing, and kv.ErrCalibration if it
 // cannot be used.
 func (m *Model) readPartial(dir, input string) (*partial, error) {
 	path := m.partialPath(dir)

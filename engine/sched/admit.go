@@ -158,7 +158,7 @@ func (s *Sched) newestOpen(i int) int {
 // giveUp frees the exact pages before the end of a running job's prompt, after
 // copying them to the store. Only a later prompt would read them. It chooses
 // the longest text in another slot, and slot i only if there is no other. It
-// reports false if there are none left to free.
+// reports false if nothing is left to free.
 func (s *Sched) giveUp(i int) bool {
 	best := -1
 	for j := range s.slots {

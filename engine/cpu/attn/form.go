@@ -56,7 +56,7 @@ type segment interface {
 	// values each.
 	accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch)
 	// first returns the part of the segment within the first dim values of the
-	// head, or nil if there is none.
+	// head, or nil if it has no such part.
 	first(dim int) segment
 	// reads returns the number of bytes of a page that attention reads, and
 	// rests the number of the other bytes.
