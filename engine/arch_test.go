@@ -350,7 +350,7 @@ func TestVocabularyNamed(t *testing.T) {
 	}
 }
 
-// TestTemplateNoText opens a model whose template is not a text.
+// TestTemplateNoText opens a model whose template is not a string.
 func TestTemplateNoText(t *testing.T) {
 	f, err := gguf.Open(golden.Small(t, "llama-hd64"))
 	if err != nil {

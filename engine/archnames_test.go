@@ -13,8 +13,8 @@ import (
 	"godwit/engine/model"
 )
 
-// namesakes are folders with names that contain those of architectures: formats of
-// calls and of text, tokenizers, projectors and test files.
+// namesakes are folders that may use the name of an architecture for something else:
+// a call or chat format, a tokenizer, a projector or a test file.
 var namesakes = []string{"engine/arch", "engine/chat", "engine/tokenizer", "engine/fetch", "engine/vision", "engine/testmodel"}
 
 // TestArchNames checks that adding an architecture touches one file: no source

@@ -220,7 +220,7 @@ func TestWindowsOnKernels(t *testing.T) {
 				if skips[i].Considered != counted[i].Considered || counted[i].Considered == 0 {
 					t.Errorf("layer %d: %d values considered, %d on the CPU", i, counted[i].Considered, skips[i].Considered)
 				}
-				// A weight at the threshold may be on its other side.
+				// The GPU may round a weight at the threshold to the other side of it.
 				if d := skips[i].Skipped - counted[i].Skipped; d*d*1e6 > skips[i].Considered*skips[i].Considered {
 					t.Errorf("layer %d: %d of %d values skipped, %d on the CPU", i, counted[i].Skipped, counted[i].Considered, skips[i].Skipped)
 				}

@@ -110,7 +110,7 @@ func TestPicturePositions(t *testing.T) {
 
 // TestPicturePacked compares packed caches with the exact one. After a picture, a
 // type's error is at most four times its error after text of the same length,
-// because rows of pictures differ in size from those of tokens.
+// because the embeddings of pictures have other magnitudes than those of tokens.
 func TestPicturePacked(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[0]
@@ -144,8 +144,8 @@ func TestPicturePacked(t *testing.T) {
 	}
 }
 
-// TestPictureGreedy continues each prompt as the reference does wherever its margin
-// is clear, and asks again. The picture is not encoded a second time.
+// TestPictureGreedy checks that greedy decoding matches the reference at every token
+// with a clear margin. A second run of the prompt does not encode the picture again.
 func TestPictureGreedy(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		t.Run(m.Name, func(t *testing.T) {

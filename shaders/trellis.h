@@ -8,7 +8,8 @@
 #define PER (STATES > 32 ? STATES / 32 : 1)   // states per lane
 #define SPLIT (STATES < 32 ? 32 / STATES : 1) // lanes per state
 #define TRIES ((1 << BITS) / SPLIT)           // windows that a lane tries per state
-// NEAR is the number of values on each side of the seam that the free run covers.
+// NEAR is the number of values that the free run (see trellis_encode) covers on each side of the
+// seam, where the two ends of the cyclic string meet.
 #define NEAR (48 / BITS < SIZE / 2 ? 48 / BITS : SIZE / 2)
 #define FAR 255 // largest difference that a metric counts
 #define REACH 254 // largest target value

@@ -248,8 +248,8 @@ func heads(l *kv.Layout) (n int) {
 	return n
 }
 
-// slopes fills in the cost of each context token per generated token, relative to the
-// smallest depth of the same test.
+// slopes sets Slope: the extra time of a step per context token and KV head, compared
+// with the smallest depth of the same test.
 func slopes(rows []benchRow, heads int) {
 	for i := range rows {
 		y := &rows[i]

@@ -42,7 +42,7 @@ type loadFigures struct {
 	UBatch   int         `json:"n_ubatch"`
 	Load     loadPhase   `json:"load"`
 	Single   loadPhase   `json:"single"`
-	Speedup  float64     `json:"speedup"`  // tokens per second of all clients divided by that of one client, with short prompts
+	Speedup  float64     `json:"speedup"`  // tokens per second of all clients over those of one client, with short prompts
 	Overhead float64     `json:"overhead"` // share of one client's time outside the device
 	Many     loadPhase   `json:"many"`     // all clients with short prompts
 	Beside   *besideLoad `json:"beside_prefill,omitempty"`

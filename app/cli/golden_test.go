@@ -90,7 +90,7 @@ type kvCase struct {
 }
 
 // TestKVGolden packs and unpacks the golden rows of every form. kv decode returns
-// the form's own head, so of a padded head only the first values are compared.
+// heads of the form's size, so only the leading values of a padded head are compared.
 func TestKVGolden(t *testing.T) {
 	own(t)
 	rows := 0

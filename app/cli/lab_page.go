@@ -43,7 +43,7 @@ func (p pageLab) Known(m hub.Model, c *config.Engine) (q *page.Quality, err erro
 	return known(l)
 }
 
-// Recommend measures.
+// Recommend runs the measurements and returns the recommended pair.
 func (p pageLab) Recommend(ctx context.Context, m hub.Model, c *config.Engine, tell func(page.Step)) (q *page.Quality, err error) {
 	cmd := p.command(&m, c)
 	l, err := cmd.silentLab(&p.run)

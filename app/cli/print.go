@@ -52,8 +52,9 @@ func (r *run) shown(s string) string {
 	return s
 }
 
-// spoken prepares a model's text for a terminal. It removes everything that a
-// terminal would interpret, but keeps the format characters of scripts and emoji.
+// spoken prepares a model's text for a terminal. It replaces control characters and
+// drops carriage returns. Newlines, tabs and format characters stay, because scripts and
+// emoji need the latter.
 func spoken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\r' {

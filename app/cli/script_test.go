@@ -17,8 +17,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestMain makes tests fail that do not set a home folder, so that none writes to
-// the user's.
+// TestMain sets an unusable home folder, so that a test without one of its own fails
+// instead of writing to the user's.
 func TestMain(m *testing.M) {
 	if _, ok := os.LookupEnv("GODWIT_HOME"); !ok {
 		_ = os.Setenv("GODWIT_HOME", filepath.Join(os.DevNull, "home"))

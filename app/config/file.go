@@ -61,7 +61,7 @@ func (p *Problems) Error() string {
 	return b.String()
 }
 
-// Is reports whether the whole file was unusable, for ErrDamaged.
+// Is makes errors.Is(err, ErrDamaged) true if the whole file was unusable.
 func (p *Problems) Is(target error) bool { return target == ErrDamaged && p.damaged }
 
 // File is the settings file. It is safe for concurrent use.

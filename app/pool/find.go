@@ -19,8 +19,8 @@ func (p *Pool) Find(name string) (hub.Model, error) {
 	return p.Named(name)
 }
 
-// Named returns the model with exactly the given name, ignoring case, tag and
-// quantisation.
+// Named returns the model with the given name. Case, tag and quantisation are ignored,
+// but no other differences.
 func (p *Pool) Named(name string) (hub.Model, error) {
 	list, err := p.list()
 	if err != nil {

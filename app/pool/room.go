@@ -18,9 +18,9 @@ func widen(o engine.Options, least int) engine.Options {
 	return o
 }
 
-// grow makes room for a longer context than that of the loaded model. It waits for
-// the model's users and unloads it, and the next load uses the longer context. It
-// returns nil if there is nothing to wait for. The caller holds p.mu.
+// grow makes the next load use a context of at least the given length. If the model is
+// loaded with a shorter one, grow starts or schedules its unload and returns a channel to
+// wait on, or nil if there is nothing to wait for. The caller holds p.mu.
 func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	e := p.entries[info.Path]
 	if e == nil {

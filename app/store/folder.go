@@ -128,7 +128,7 @@ func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
 	return p, err
 }
 
-// PutPresets stores presets, all or none. Each replaces the one of its name.
+// PutPresets stores presets, all or none. Each replaces the preset with the same name.
 func (s *Store) PutPresets(ctx context.Context, list []Preset) error {
 	return s.write(ctx, "put presets", func(tx *sql.Tx) error {
 		for _, p := range list {

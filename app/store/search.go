@@ -69,9 +69,9 @@ func (s *Store) Search(ctx context.Context, query string, limit int) ([]Hit, err
 	return hits, s.fault("search", err)
 }
 
-// match builds the SQL condition for words. The index finds words of three runes
-// and more. Shorter words are searched in the text of the rows that the index
-// found.
+// match builds the SQL condition for words. The index finds words of three runes and
+// more. Shorter words are looked for in the text of the rows that the index found, or of
+// all rows if every word is short.
 func match(index, id, column string, terms []string) (where string, args []any) {
 	var long, conditions []string
 	for _, t := range terms {

@@ -73,7 +73,7 @@ func (m *timeMix7) forward(g *graph.Builder, x, first graph.Value) (y, values gr
 	part := m.mixed(g, x, previous(g, x, m.layer))
 	r := g.Linear(part(0), m.receptance, nil)
 	w := g.Linear(g.Act(g.Linear(part(1), m.w1, nil), graph.Tanh), m.w2, m.w0)
-	w = g.Scale(g.Act(w, graph.Sigmoid), -0.606531) // at most e^(-1/2)
+	w = g.Scale(g.Act(w, graph.Sigmoid), -0.606531) // log of the decay, from -e^(-1/2) to 0
 	k, v := g.Linear(part(2), m.key, nil), g.Linear(part(3), m.value, nil)
 	values = v
 	if first != graph.None {

@@ -184,7 +184,7 @@ func section(c *cursor, open, end string, one reader) ([]Call, error) {
 	for {
 		c.space()
 		if len(out) > 0 && c.final && c.i == len(c.s) {
-			return out, nil // this was the last token of the answer
+			return out, nil // the closing tag was the last token of the answer
 		}
 		n, err := c.oneOf(open, end)
 		if err != nil {

@@ -15,7 +15,7 @@ func init() {
 		Text:   textFrame{open: "<|channel|>final<|message|>", must: true},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 			call := b.wrapped(rule, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
-			return call + "?", nil // that token ends the answer
+			return call + "?", nil // <|call|> is optional because it ends the answer
 		},
 	})
 }

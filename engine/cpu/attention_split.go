@@ -19,8 +19,8 @@ const (
 // chunk starts another memory stream and costs a merge.
 type cuts int
 
-// cutsFor returns the cuts of a layer. Layers with fewer heads have more short
-// chunks.
+// cutsFor returns the cuts of a layer. Layers with fewer heads switch to long chunks
+// later.
 func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
 
 // chunk returns the chunk that holds a page.

@@ -45,10 +45,9 @@ func FromSchema(schema []byte) (*Grammar, error) {
 	return g, err
 }
 
-// FromLooseSchema is FromSchema for schemas with keywords that the grammar cannot
-// enforce. It leaves those keywords out, except look-ahead after the ^ of a
-// pattern, which is enforced. [Grammar.Left] names them, and [Grammar.Check]
-// validates documents by them.
+// FromLooseSchema is FromSchema, but leaves out keywords that the grammar cannot
+// enforce. Look-ahead after the ^ of a pattern is still enforced. [Grammar.Left]
+// names the keywords left out, and [Grammar.Check] validates documents against them.
 func FromLooseSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
 	left, err := b.AddLooseSchema("root", schema)

@@ -64,8 +64,8 @@ func lengths(span int) (list []int) {
 	return list
 }
 
-// The statistics of a short text, spread over many positions, equal the statistics
-// of texts of these lengths.
+// The statistics of a short text, spread over a long span, equal those measured on
+// texts of the lengths that lengths returns for that span.
 func TestMomentsSpread(t *testing.T) {
 	const dim, span = 32, 6400
 	for name, r := range rotaries {

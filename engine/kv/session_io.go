@@ -93,8 +93,8 @@ func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, 
 	return nil
 }
 
-// saved returns the size in a file of the rows of a sequence of n positions and of
-// the given number of states per layer.
+// saved returns the number of bytes that a sequence takes in a session file, for n
+// positions and the given number of states per layer.
 func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 	var size int64
 	add := func(row, count int) {

@@ -83,7 +83,7 @@ func (s *Sched) guard(i, n int) error {
 	sl := &s.slots[i]
 	have := s.cache.Len(sl.seq)
 	if (have+n+kv.PageCells-1)/kv.PageCells == (have+kv.PageCells-1)/kv.PageCells || s.busy() == 1 {
-		return nil // the slot has the cells already
+		return nil // the slot already has the cells, or no other job needs them
 	}
 	promised, open := s.claim(sl.task)
 	if !open || have+n <= promised {

@@ -7,14 +7,14 @@ import (
 )
 
 // Stops are the positions where messages of a prompt end, since later prompts may continue there.
-// In models that cannot be cut at every position, a chunk ends at each stop, and what a row there
-// reads is stored.
+// In models that cannot be cut at every position, a chunk ends at each stop, and the state that
+// continuing there needs is stored.
 
 // newestStops is the number of newest stops that are always kept.
 const newestStops = 8
 
-// thinned selects some of the ascending positions in list: the first one, where the part that all
-// turns share ends, the newest ones, and between them one for each doubling of the distance from
+// thinned selects some of the ascending positions in list: the first one (the end of the part that
+// all turns share), the newest ones, and between them one for each doubling of the distance from
 // the end.
 func thinned(list []int, end int) []int {
 	newest := max(0, len(list)-newestStops)

@@ -7,8 +7,8 @@ import (
 	"godwit/engine"
 )
 
-// Models provides the functions of the server's models that the endpoints about the
-// server need.
+// Models is what the endpoints about the server itself, such as /health, need of its
+// models.
 type Models interface {
 	// Health reports whether the model of a single-model server is loaded.
 	Health() (ready bool, err error)

@@ -213,7 +213,7 @@ func (s *symbols) args(a *callArgs) {
 	s.exprs(a.dynPos, a.dynNamed)
 }
 
-// scopes finds the undefined names of the scopes that statements of this one open.
+// scopes records the undefined names in every scope that a statement of body opens.
 func (s *symbols) scopes(body []stmt) {
 	for _, x := range body {
 		switch x := x.(type) {

@@ -191,7 +191,7 @@ func dotTokens(a *dotTokensArgs) {
 	}
 }
 
-// lowBits returns the bits of a code in the low plane, or in a tile.
+// lowBits returns the number of bits per code in the low plane, or in a tile.
 func (p *planes) lowBits() int {
 	if p.bits == 0 {
 		return 8

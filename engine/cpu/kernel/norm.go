@@ -58,7 +58,8 @@ func normalize(dst, x, w []float32, squares, eps float32) {
 	scaleMul(dst, x, w, s)
 }
 
-// ExpSum computes dst = e^(x-shift) and returns the sum of dst, in 32 partial sums.
+// ExpSum computes dst = e^(x-shift) and returns the sum of dst, accumulated in 32
+// partial sums.
 func ExpSum(dst, x []float32, shift float32) float32 {
 	checkLen("exponential sum", len(dst), len(x))
 	return expSum(dst, x, shift)

@@ -23,7 +23,7 @@ export function steps(top: number): number[] {
 }
 
 /**
- * Places for labels that want to be at some heights, lowest first: each at least a gap
+ * Positions of labels near their target heights, lowest first: each at least a gap
  * above the one before, and all between top and bottom as far as they have room.
  */
 export function spread(wanted: number[], gap: number, top: number, bottom: number): number[] {
@@ -40,7 +40,7 @@ export function thin(list: number[], room: number, each: number): number[] {
   return list.filter((_, i) => (list.length - 1 - i) % step === 0);
 }
 
-/** Steps of a logarithmic axis of tokens: the powers of two up to the most, at most nine. */
+/** Steps of a logarithmic axis of tokens: the nine largest powers of two up to most. */
 export function lengthSteps(most: number): number[] {
   const list: number[] = [];
   for (let at = 1 << Math.floor(Math.log2(Math.max(most, 1))); at >= 64 && list.length < 9; at /= 2) list.unshift(at);

@@ -290,7 +290,7 @@ class Open {
     await post(`/app/messages/${id}/stop`);
   }
 
-  /** Deletes at once what is about to be deleted. */
+  /** Completes a pending deletion now, without waiting for the time to undo it. */
   async dropNow() {
     await this.leaving?.finish();
   }

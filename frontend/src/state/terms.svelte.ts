@@ -9,7 +9,7 @@ import { attempt } from './toasts.svelte';
 
 export type Terms = Pick<Partial<Chat>, 'system' | 'settings'>;
 
-/** The terms of a chat; 0 is the one that begins with the next message. */
+/** The terms of a chat; 0 stands for the chat that the next message will begin. */
 export function termsOf(chat: number): Terms {
   return (chat ? chats.find(chat) : open.fresh) ?? {};
 }

@@ -81,7 +81,8 @@ func ropePairs(v *vec) {
 	v.end()
 }
 
-// convert moves half as many bytes on one side as on the other.
+// convert emits a loop over dst and x, in which the elements of one side are half as
+// wide. widen makes dst the wide side.
 func (v *vec) convert(widen bool, body func()) {
 	v.slices("dst", "x")
 	v.repeat(v.lanes, func() {
