@@ -231,7 +231,7 @@ describe('the page', () => {
       const look = () => globalThis.seen.add(`${document.querySelector('.waiting')?.textContent} @ ${document.querySelector('a.meter .used-of')?.textContent}`);
       new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true });
     });
-    await write(page, `${'The godwit flies over the sea without a rest. '.repeat(90)}What does it do?`);
+    await write(page, `${'The godwit flies over the sea without a rest. '.repeat(250)}What does it do?`);
     await answered(page);
     const seen = await page.evaluate(() => [...globalThis.seen]);
     assert.ok(seen.some((text) => /Processing prompt · \d+% · [\d,]+ of [\d,]+ tokens · [\d.,]+ tokens\/s/.test(text)), seen.join('\n'));
