@@ -72,6 +72,9 @@ describe('a field', () => {
     assert.match(await theme.innerText(), /Dark/);
     await page.keyboard.press(' ');
     await page.keyboard.press('Home');
+    await page.evaluate(() => document.dispatchEvent(new Event('scroll'))); // as of a panel that comes to rest
+    await drawn(page);
+    assert.equal(await page.getByRole('option', { name: 'Dark' }).count(), 1, 'the list stays while something scrolls');
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
     assert.equal(await page.locator('select').count(), 0);
