@@ -71,37 +71,34 @@ func (d *dialect) background(w http.ResponseWriter, r *http.Request, c *Response
 	return nil
 }
 
+// reply sends what the memory of responses returned.
+func reply(w http.ResponseWriter, body any, err error) error {
+	if err != nil {
+		return err
+	}
+	wire.WriteJSON(w, http.StatusOK, body)
+	return nil
+}
+
 // keptResponse answers GET /v1/responses/{id}.
 func (d *dialect) keptResponse(w http.ResponseWriter, r *http.Request) error {
 	if v := r.URL.Query().Get("stream"); v != "" && v != "false" {
 		return wire.Bad("stream", "a kept response is not streamed")
 	}
 	body, err := d.memory.Body(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, body)
-	return nil
+	return reply(w, body, err)
 }
 
 // dropResponse answers DELETE /v1/responses/{id}.
 func (d *dialect) dropResponse(w http.ResponseWriter, r *http.Request) error {
 	gone, err := d.memory.Delete(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, gone)
-	return nil
+	return reply(w, gone, err)
 }
 
 // cancelResponse answers POST /v1/responses/{id}/cancel.
 func (d *dialect) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 	body, err := d.memory.Cancel(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, body)
-	return nil
+	return reply(w, body, err)
 }
 
 // inputItems answers GET /v1/responses/{id}/input_items.
@@ -116,11 +113,7 @@ func (d *dialect) inputItems(w http.ResponseWriter, r *http.Request) error {
 		return wire.Bad("order", "%.64q is not one of asc, desc", order)
 	}
 	list, err := d.memory.Input(r.PathValue("id"), q.Get("after"), limit, order == "asc")
-	if err != nil {
-		return err
-	}
-	wire.WriteJSON(w, http.StatusOK, list)
-	return nil
+	return reply(w, list, err)
 }
 
 // inputTokens answers POST /v1/responses/input_tokens.
