@@ -7,7 +7,7 @@ FUNC float squares(threadgroup const float *v, uint n) {
 	return sum;
 }
 
-// code_of returns the index of the first boundary above v, or the last code if there is none.
+// code_of returns the index of the first boundary above v, or the last code if v is above all.
 FUNC uint code_of(device const float *form, float v) {
 	uint last = (1u << BITS) - 1;
 	for (uint i = 0; i < last; i++) {

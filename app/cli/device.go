@@ -17,7 +17,7 @@ import (
 
 type deviceCmd struct {
 	Check   bool   `help:"Check everything that the devices compute against exact arithmetic and save the result. --backend auto uses a GPU that passes. A check takes up to a few minutes, once per version of Godwit and of the driver."`
-	Backend string `placeholder:"NAME" help:"Only this backend, metal, cuda or hip; emu runs the kernels on the processor."`
+	Backend string `placeholder:"NAME" help:"Check only one backend: metal, cuda, hip, or emu, which runs the kernels on the processor."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 	Apart   bool   `hidden:"" help:"Print the result of checking --backend, good or bad, for the calling process, and save nothing."`
 }

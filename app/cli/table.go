@@ -21,7 +21,7 @@ type evalTableCmd struct {
 	Tasks  string   `default:"kld,agree" placeholder:"TASK,…" help:"Measurements to run: kld, agree, needle, copy, arith."`
 	Some   []string `placeholder:"K/V,…" help:"Pairs to also measure one token at a time. Default: all."`
 	Agree  int      `default:"1024" help:"Tokens fed one at a time."`
-	Behind int      `default:"0" help:"Tokens read before these."`
+	Behind int      `default:"0" help:"Tokens of context before the tokens that --agree feeds."`
 	Items  int      `default:"12" help:"Number of texts to copy, and of sums."`
 	Wide   bool     `help:"Print the columns for a long window: the size of the whole cache and the task results, instead of the distribution and the other program's figures."`
 	Rows   bool     `help:"Print no table header."`

@@ -45,7 +45,7 @@ func bindBiased(f *model.File, c *model.Config, h heads, layer int, rope *rotary
 // newAttention returns a layer's attention without weights.
 func newAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
 	if h.kv == 0 {
-		f.Fail("attention.head_count_kv", "0 in layer %d", layer)
+		f.Fail("attention.head_count_kv", "layer %d has no KV heads", layer)
 		h = heads{1, 1, 1, 1}
 	}
 	a := &attention{Attention: graph.Attention{

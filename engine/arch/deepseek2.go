@@ -62,7 +62,7 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 	r := f.Rope(keys)
 	s.rotated, s.plain = r.Dims, keys-r.Dims
 	if s.plain < 1 || s.rank+s.rotated > maxHeadDim || s.value > maxHeadDim {
-		f.Fail("attention.key_length", "%d columns, %d of them rotated, over %d", keys, r.Dims, s.rank)
+		f.Fail("attention.key_length", "heads have %d columns with %d rotated, which a cache of rank %d does not allow", keys, r.Dims, s.rank)
 		s.plain, s.rank, s.value = 1, 1, 1
 	}
 	// Files store a tenth of the checkpoint's mscale_all_dim. Its square scales the

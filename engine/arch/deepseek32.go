@@ -61,7 +61,7 @@ func newIndexers(f *model.File, c *model.Config, s latentSizes, adjacent bool, e
 		eps: eps, next: c.Layers,
 	}
 	if x.heads > maxHeads || x.dim > maxHeadDim || x.dim < s.rotated || x.top > maxChosen {
-		f.Fail("attention.indexer", "%d heads of %d columns, %d of them rotated, choose %d", x.heads, x.dim, s.rotated, x.top)
+		f.Fail("attention.indexer", "%d heads (at most %d) of %d columns (%d to %d) choose %d positions (at most %d)", x.heads, maxHeads, x.dim, s.rotated, maxHeadDim, x.top, maxChosen)
 		x.heads, x.dim, x.top = 1, max(s.rotated, 1), 1
 	}
 	r := *s.rope
@@ -97,7 +97,7 @@ type indexer struct {
 func (x *indexers) bind(f *model.File, c *model.Config, layer int, a *latent) {
 	if !x.full[layer] {
 		if x.last == nil {
-			f.Fail("attention.indexer.types", "layer %d shares a choice and none was made before it", layer)
+			f.Fail("attention.indexer.types", "layer %d shares a choice, but no layer before it makes one", layer)
 		}
 		a.index = x.last
 		return

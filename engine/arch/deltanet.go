@@ -46,7 +46,7 @@ func recurrentLayers(f *model.File, c *model.Config) []bool {
 func bindDeltaNet(f *model.File, c *model.Config, layer int) *deltaNet {
 	dim, keys, values := f.Int("ssm.state_size"), f.Int("ssm.group_count"), f.Int("ssm.time_step_rank")
 	if values%keys != 0 || values > maxHeads || dim > maxHeadDim || f.Int("ssm.inner_size") != values*dim {
-		f.Fail("ssm", "%d value heads over %d key heads of %d, inner size %d", values, keys, dim, f.Int("ssm.inner_size"))
+		f.Fail("ssm", "%d value heads, %d key heads, head size %d and inner size %d do not fit together", values, keys, dim, f.Int("ssm.inner_size"))
 		keys, values, dim = 1, 1, 1
 	}
 	if c.Embedding {

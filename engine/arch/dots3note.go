@@ -57,7 +57,7 @@ func windowedLatent(f *model.File, far latentSizes) latentSizes {
 	keys := f.Int("attention.key_length_mla_swa")
 	s.rank, s.value = f.Int("attention.kv_lora_rank_swa"), f.Int("attention.value_length_mla_swa")
 	if s.plain = keys - s.rotated; s.plain < 1 || s.rank+s.rotated > maxHeadDim || s.value > maxHeadDim || keys > maxHeadDim {
-		f.Fail("attention.key_length_mla_swa", "%d columns, %d of them rotated, over %d", keys, s.rotated, s.rank)
+		f.Fail("attention.key_length_mla_swa", "heads have %d columns with %d rotated, which a cache of rank %d does not allow", keys, s.rotated, s.rank)
 		s.plain, s.rank, s.value = 1, 1, 1
 	}
 	r := f.Rope(keys)

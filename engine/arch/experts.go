@@ -32,7 +32,7 @@ func readRouting(f *model.File, c *model.Config, layer int, def graph.Gating, no
 		Scale: f.Factor("expert_weights_scale", 1),
 	}
 	if r.Used < 1 || r.Used > r.Experts || r.Experts > maxExperts {
-		f.Fail("expert_used_count", "%d of %d experts", r.Used, r.Experts)
+		f.Fail("expert_used_count", "cannot use %d of %d experts", r.Used, r.Experts)
 		r.Experts, r.Used = 1, 1
 	}
 	switch n := f.IntOr("expert_gating_func", 0); n {
@@ -49,7 +49,7 @@ func readRouting(f *model.File, c *model.Config, layer int, def graph.Gating, no
 	if n := f.IntOr("expert_group_count", 0); n > 1 {
 		r.Groups, r.UsedGroups = n, f.Int("expert_group_used_count")
 		if r.Experts%n != 0 || r.UsedGroups > n || r.UsedGroups*(r.Experts/n) < r.Used {
-			f.Fail("expert_group_count", "%d of %d groups of %d experts, %d used", r.UsedGroups, n, r.Experts, r.Used)
+			f.Fail("expert_group_count", "cannot choose %d of %d experts from %d of %d groups", r.Used, r.Experts, r.UsedGroups, n)
 			r.Groups = 0
 		}
 	}

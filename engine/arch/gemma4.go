@@ -114,7 +114,7 @@ func gemma4Rope(f *model.File, headDim int, near bool) *rotary {
 		f.Weight("rope_freqs.weight", r.Dims/2) // reports the tensor as missing
 	}
 	if r.Dims > headDim || r.Dims%2 != 0 || r.Dims == 0 {
-		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
+		f.Fail("rope.dimension_count", "cannot rotate %d values of heads of %d", r.Dims, headDim)
 		r.Dims = 2
 	}
 	return newRope(f, r, headDim, false)

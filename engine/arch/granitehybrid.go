@@ -52,7 +52,7 @@ const maxInner = 1 << 17
 func bindMamba2(f *model.File, c *model.Config, layer int, normed bool) *mamba2 {
 	inner, state, heads, groups := f.Int("ssm.inner_size"), f.Int("ssm.state_size"), f.Int("ssm.time_step_rank"), f.Int("ssm.group_count")
 	if inner%heads != 0 || heads%groups != 0 || heads > maxHeads || state > maxHeadDim || inner > maxInner {
-		f.Fail("ssm", "%d heads in %d groups for an inner size of %d", heads, groups, inner)
+		f.Fail("ssm", "%d heads in %d groups do not divide an inner size of %d, or are too many", heads, groups, inner)
 		inner, state, heads, groups = 1, 1, 1, 1
 	}
 	if c.Embedding {

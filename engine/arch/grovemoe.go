@@ -19,7 +19,7 @@ func openGroveMoE(f *model.File) (model.Model, error) {
 			m := &grove{experts: bindExperts(f, c, layer, expertSize(f, c, layer, r), r, graph.SiLU), scale: f.Factor("expert_group_scale", 1)}
 			size := f.Int("experts_per_group")
 			if r.Experts%size != 0 {
-				f.Fail("experts_per_group", "%d of %d experts", size, r.Experts)
+				f.Fail("experts_per_group", "groups of %d do not divide %d experts", size, r.Experts)
 				size = 1
 			}
 			n, each := r.Experts/size, f.Int("expert_chunk_feed_forward_length")

@@ -38,7 +38,7 @@ func readHeads(f *model.File, c *model.Config, windowed []bool) []heads {
 		out[i].q, out[i].kv = q[i], kv[i]
 		h := &out[i]
 		if h.dimK == 0 || h.dimV == 0 || h.kv > 0 && (h.q == 0 || h.q%h.kv != 0) || h.q > maxHeads || h.dimK > maxHeadDim || h.dimV > maxHeadDim {
-			f.Fail("attention", "layer %d: %d heads over %d, of %d and %d values", i, h.q, h.kv, h.dimK, h.dimV)
+			f.Fail("attention", "layer %d: %d heads with %d KV heads, keys of %d and values of %d columns are not supported", i, h.q, h.kv, h.dimK, h.dimV)
 			*h = heads{1, 1, 1, 1}
 		}
 	}
@@ -95,7 +95,7 @@ func (r *rotary) at(in model.Inputs) graph.Rope {
 // newRope converts hyper-parameters to the RoPE op for heads of the given size.
 func newRope(f *model.File, r model.Rope, headDim int, adjacent bool) *rotary {
 	if r.Dims > headDim {
-		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
+		f.Fail("rope.dimension_count", "cannot rotate %d values of heads of %d", r.Dims, headDim)
 	}
 	freqs, scale := f.Finite(r)
 	return &rotary{Rope: graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, base: r.Base, axes: r.Axes}

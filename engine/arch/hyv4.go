@@ -33,7 +33,7 @@ func openHYV4(f *model.File) (model.Model, error) {
 	c := &m.cfg
 	m.eps, m.magnitude = f.Float("hyper_connection.epsilon"), f.Float("hyper_connection.magnitude")
 	if m.streams > maxStreams {
-		f.Fail("hyper_connection.count", "%d, at most %d", m.streams, maxStreams)
+		f.Fail("hyper_connection.count", "%d streams; at most %d are supported", m.streams, maxStreams)
 		m.streams = 1
 	}
 	m.norm = rms(f, "output_norm", c.Embd)

@@ -26,7 +26,7 @@ func bindKDA(f *model.File, c *model.Config, layer, heads int, bound float32) *k
 	name := func(s string) string { return blk(layer, s) }
 	dim, taps := f.Int("kda.head_dim"), f.Int("ssm.conv_kernel")
 	if dim > maxHeadDim || heads > maxHeads || dim*heads > maxInner {
-		f.Fail("kda.head_dim", "%d of %d heads", dim, heads)
+		f.Fail("kda.head_dim", "%d heads of %d columns are too large", heads, dim)
 		dim, heads = 1, 1
 	}
 	if c.Embedding {

@@ -26,7 +26,7 @@ func bindMamba(f *model.File, c *model.Config, layer int) *mamba {
 	name := func(s string) string { return blk(layer, s) }
 	s := &mamba{layer: layer, inner: f.Int("ssm.inner_size"), rank: f.Int("ssm.time_step_rank"), ns: f.Int("ssm.state_size")}
 	if s.inner > maxInner || s.rank > maxInner || s.ns > maxHeadDim {
-		f.Fail("ssm", "inner size %d, rank %d, %d states", s.inner, s.rank, s.ns)
+		f.Fail("ssm", "inner size %d, rank %d, %d states; at most %d, %d and %d are supported", s.inner, s.rank, s.ns, maxInner, maxInner, maxHeadDim)
 		s.inner, s.rank, s.ns = 1, 1, 1
 	}
 	if c.Embedding {

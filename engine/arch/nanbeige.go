@@ -25,7 +25,7 @@ func openNanbeige(f *model.File) (model.Model, error) {
 	m.each = m.cfg.Layers
 	loops := max(f.IntOr("num_loops", 1), 1)
 	if loops > maxLoops {
-		f.Fail("num_loops", "%d, at most %d", loops, maxLoops)
+		f.Fail("num_loops", "%d loops; at most %d are supported", loops, maxLoops)
 		loops = 1
 	}
 	for i := m.each; i < loops*m.each; i++ {

@@ -55,7 +55,7 @@ func bindPLaMoMamba(f *model.File, c *model.Config, layer int) *plamoMamba {
 	name := func(s string) string { return blk(layer, s) }
 	heads, inner, ns := f.Int("ssm.time_step_rank"), f.Int("ssm.inner_size"), f.Int("ssm.state_size")
 	if inner%heads != 0 || heads > maxHeads || ns > maxHeadDim || inner > maxInner {
-		f.Fail("ssm", "%d heads for an inner size of %d, %d states", heads, inner, ns)
+		f.Fail("ssm", "%d heads do not divide an inner size of %d, or %d states are too many", heads, inner, ns)
 		heads, inner, ns = 1, 1, 1
 	}
 	if c.Embedding {

@@ -66,7 +66,7 @@ func openQwen3VLMoE(f *model.File) (model.Model, error) {
 // added.
 func (m *decoder) deepstack(f *model.File) {
 	if m.deep = f.IntOr("n_deepstack_layers", 0); m.deep > m.cfg.Layers {
-		f.Fail("n_deepstack_layers", "%d of %d blocks", m.deep, m.cfg.Layers)
+		f.Fail("n_deepstack_layers", "%d layers, but the model has %d blocks", m.deep, m.cfg.Layers)
 		m.deep = 0
 	}
 	m.cfg.Deep = m.deep

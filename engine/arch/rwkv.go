@@ -54,7 +54,7 @@ func (m *channelMix) forward(g *graph.Builder, x graph.Value, _ model.Inputs) gr
 func wkvHeads(f *model.File, c *model.Config) (dim, heads int) {
 	dim = f.Int("wkv.head_size")
 	if dim > maxHeadDim || c.Embd%dim != 0 || c.Embd/dim > maxHeads {
-		f.Fail("wkv.head_size", "%d of %d columns", dim, c.Embd)
+		f.Fail("wkv.head_size", "%d does not divide %d columns into at most %d heads of at most %d", dim, c.Embd, maxHeads, maxHeadDim)
 		dim = c.Embd
 	}
 	if c.Embedding {

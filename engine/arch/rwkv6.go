@@ -33,7 +33,7 @@ func bindTimeMix6(f *model.File, c *model.Config, layer, kv int) *timeMix6 {
 		kv = heads
 	}
 	if heads%kv != 0 {
-		f.Fail("attention.head_count_kv", "%d for %d heads", kv, heads)
+		f.Fail("attention.head_count_kv", "%d KV heads do not divide %d heads", kv, heads)
 		kv = heads
 	}
 	extra, low := f.Int("time_mix_extra_dim"), f.Int("time_decay_extra_dim")

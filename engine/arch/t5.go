@@ -52,7 +52,7 @@ func bindT5(f *model.File, c *model.Config, side string, n int, both bool) t5Sta
 		width := h[i].q * h[i].dimK
 		values := h[i].q * h[i].dimV
 		if h[i].kv != h[i].q {
-			f.Fail("attention.head_count_kv", "%d for %d heads", h[i].kv, h[i].q)
+			f.Fail("attention.head_count_kv", "%d KV heads do not match %d heads", h[i].kv, h[i].q)
 		}
 		a := &attention{Attention: graph.Attention{
 			Layer: i, Heads: h[i].q, KVHeads: h[i].q, DimK: h[i].dimK, DimV: h[i].dimV, Scale: 1, Bidirectional: both,
@@ -130,7 +130,7 @@ func openT5(f *model.File) (model.Model, error) {
 	c.Embedding, c.Encoder = false, true
 	layers := f.IntOr("decoder_block_count", c.Layers)
 	if layers < 1 || layers > c.Layers {
-		f.Fail("decoder_block_count", "%d beside %d blocks of the encoder", layers, c.Layers)
+		f.Fail("decoder_block_count", "%d blocks; the encoder has %d", layers, c.Layers)
 		layers = 1
 	}
 	m.encoder = bindT5(f, c, "enc", c.Layers, true)

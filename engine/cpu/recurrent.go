@@ -43,7 +43,7 @@ func fits(what string, width, rows int) error {
 		total = 64 << 30
 	}
 	if width > 0 && int64(rows) > total/4/int64(width) {
-		return fmt.Errorf("%w: %d rows of %d numbers of %s, at most %d bytes are possible", backend.ErrMemory, rows, width, what, total)
+		return fmt.Errorf("%w: %s of %d rows with %d floats need more than a quarter of this machine's memory", backend.ErrMemory, what, rows, width)
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []Choic
 		c.Choices, base = got, got
 	}
 	if len(base) != len(got) {
-		return fmt.Errorf("%d choices of f16, %d of this pair", len(base), len(got))
+		return fmt.Errorf("f16 chose %d tokens, but this pair chose %d", len(base), len(got))
 	}
 	r := Agree(base, got)
 	r.TypeK, r.TypeV = Types(e)

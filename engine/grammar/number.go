@@ -70,7 +70,7 @@ func (n *numbers) has(x *big.Rat) bool {
 	return n.step == nil || new(big.Rat).Quo(x, n.step).IsInt()
 }
 
-// apart reports whether the bounds show that two sets have no number in common.
+// apart reports whether the bounds of two sets of numbers show that they do not overlap.
 func (n *numbers) apart(o *numbers) bool {
 	below := func(a, b *numbers) bool {
 		if a.hi == nil || b.lo == nil {

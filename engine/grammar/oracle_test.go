@@ -176,7 +176,7 @@ func TestNumbersAgainstArithmetic(t *testing.T) {
 		}
 		g, err := FromSchema([]byte(schema + "}"))
 		if err != nil {
-			continue // no number is in range
+			continue // the range is empty
 		}
 		c := compile(t, g, toks)
 		for range 200 {

@@ -377,8 +377,8 @@ func (b *Builder) DeltaNet(q, k, v, g, beta Value, layer int, d DeltaNet) Value 
 	}
 	if b.Width(q) != d.KeyHeads*d.KeyDim || b.Width(k) != b.Width(q) || b.Width(v) != d.ValueHeads*d.ValueDim ||
 		b.Width(g) != d.ValueHeads || b.Width(beta) != d.ValueHeads || d.ValueHeads%d.KeyHeads != 0 {
-		return b.fail("delta net", "q %d, k %d, v %d, g %d, beta %d columns for %d and %d heads of %d and %d",
-			b.Width(q), b.Width(k), b.Width(v), b.Width(g), b.Width(beta), d.KeyHeads, d.ValueHeads, d.KeyDim, d.ValueDim)
+		return b.fail("delta net", "q %d, k %d, v %d, g %d, beta %d columns; want %d key heads of %d and %d value heads of %d",
+			b.Width(q), b.Width(k), b.Width(v), b.Width(g), b.Width(beta), d.KeyHeads, d.KeyDim, d.ValueHeads, d.ValueDim)
 	}
 	d.State = b.state(layer, d.ValueHeads*d.KeyDim*d.ValueDim)
 	return b.add(d, b.Width(v), q, k, v, g, beta)

@@ -181,7 +181,7 @@ func (f *File) left(a *Arch) error {
 func (f *File) Layers() int {
 	n := f.Int("block_count")
 	if n > maxLayers {
-		f.Fail(f.key("block_count"), "%d, at most %d", n, maxLayers)
+		f.Fail(f.key("block_count"), "%d blocks; at most %d are supported", n, maxLayers)
 		return 1
 	}
 	if f.trial {
@@ -375,7 +375,7 @@ func (f *File) Config() Config {
 	if n := f.IntOr("nextn_predict_layers", 0); n < c.Layers {
 		c.Layers -= n
 	} else {
-		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks", n, c.Layers)
+		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks predict further tokens, which leaves none for the model", n, c.Layers)
 	}
 	f.trunk = c.Layers
 	// A model whose rows see later rows cannot generate.

@@ -71,7 +71,7 @@ func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 		ok = ok && x-x == 0
 	}
 	if !ok {
-		f.Fail(f.key("rope"), "base %g, factor %g, beta %g and %g make frequencies that are no use", r.Base, r.Factor, r.BetaFast, r.BetaSlow)
+		f.Fail(f.key("rope"), "base %g, factor %g, beta %g and %g give unusable frequencies", r.Base, r.Factor, r.BetaFast, r.BetaSlow)
 	}
 	return freqs, scale
 }

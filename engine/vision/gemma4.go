@@ -27,7 +27,7 @@ func bindGemma4(t *Tower, f *model.File) {
 	t.bindBlocks(f, false)
 	h := t.headDim()
 	if h%4 != 0 {
-		f.Fail("clip.vision.attention.head_count", "heads of %d columns", h)
+		f.Fail("clip.vision.attention.head_count", "heads of %d columns; the size must be a multiple of 4", h)
 		return
 	}
 	for i := range t.blocks {

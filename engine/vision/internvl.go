@@ -31,7 +31,7 @@ func bindInternVL(t *Tower, f *model.File) {
 	t.project = func(g *graph.Builder, x graph.Value) graph.Value { return m.apply(g, x) }
 	least, most := f.IntOr("vision.preproc_min_tiles", 1), f.IntOr("vision.preproc_max_tiles", 12)
 	if least < 1 || most < least || most > maxTiles {
-		f.Fail("clip.vision.preproc_max_tiles", "%d to %d tiles, at most %d", least, most, maxTiles)
+		f.Fail("clip.vision.preproc_max_tiles", "%d to %d tiles; at most %d are supported", least, most, maxTiles)
 	}
 	t.fit = func(p *rgb, _ Limits) ([]part, error) { return t.fitInternVL(p, least, most) }
 	t.texts = around("<img>", "</img>")

@@ -20,7 +20,7 @@ func bindLLaVA(t *Tower, f *model.File) {
 	// name that layer.
 	if k := f.Ints("vision.feature_layer"); k != nil {
 		if len(k) != 1 || k[0] < 1 || k[0] > len(t.blocks) {
-			f.Fail("clip.vision.feature_layer", "%v of %d blocks", k, len(t.blocks))
+			f.Fail("clip.vision.feature_layer", "layer %v, but the tower has %d blocks", k, len(t.blocks))
 		} else {
 			t.blocks = t.blocks[:k[0]]
 		}

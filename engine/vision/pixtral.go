@@ -18,7 +18,7 @@ func bindPixtral(t *Tower, f *model.File) {
 	t.bindBlocks(f, false)
 	h := t.headDim()
 	if h%4 != 0 {
-		f.Fail("clip.vision.attention.head_count", "heads of %d columns", h)
+		f.Fail("clip.vision.attention.head_count", "heads of %d columns; the size must be a multiple of 4", h)
 		return
 	}
 	freqs, axes := make([]float32, h/2), make([]uint8, h/2)

@@ -115,7 +115,7 @@ func (v *vit) read(f *model.File) {
 	v.heads = bounded(f, "vision.attention.head_count", maxHeads)
 	v.eps = f.Epsilon("vision.attention.layer_norm_epsilon")
 	if v.width%v.heads != 0 {
-		f.Fail("clip.vision.attention.head_count", "%d heads in %d columns", v.heads, v.width)
+		f.Fail("clip.vision.attention.head_count", "%d heads do not divide %d columns", v.heads, v.width)
 		v.heads = 1
 	}
 	v.merge = 1
@@ -133,7 +133,7 @@ func (v *vit) read(f *model.File) {
 func bounded(f *model.File, key string, most int) int {
 	n := f.Int(key)
 	if n > most {
-		f.Fail("clip."+key, "%d, at most %d", n, most)
+		f.Fail("clip."+key, "%d; at most %d is supported", n, most)
 		return 1
 	}
 	return n
@@ -144,7 +144,7 @@ func (v *vit) headDim() int { return v.width / v.heads }
 // merged reads the number of patches along the side of a token.
 func (v *vit) merged(f *model.File, key string, def int) {
 	if v.merge = f.IntOr(key, def); v.merge < 1 || v.merge > 64 {
-		f.Fail("clip."+key, "%d", v.merge)
+		f.Fail("clip."+key, "%d patches a side of a token; 1 to 64 are supported", v.merge)
 		v.merge = 1
 	}
 }
@@ -153,7 +153,7 @@ func (v *vit) merged(f *model.File, key string, def int) {
 func (v *vit) oneSize(f *model.File) (grid int) {
 	grid = v.size / v.patch
 	if v.size%(v.patch*v.merge) != 0 || grid*grid > maxGrid {
-		f.Fail("clip.vision.image_size", "%d pixels in patches of %d, %d to a side of a token", v.size, v.patch, v.merge)
+		f.Fail("clip.vision.image_size", "%d pixels a side do not split into tokens of %d patches a side, each of %d pixels, or make too many", v.size, v.merge, v.patch)
 		return v.merge
 	}
 	return grid

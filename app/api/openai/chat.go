@@ -181,7 +181,7 @@ func NoTemplate(source string) error {
 	if source == "" {
 		return nil
 	}
-	return wire.Bad("chat_template", "a text is continued without a chat template; send messages to /v1/chat/completions")
+	return wire.Bad("chat_template", "plain completions do not use a chat template; send messages to /v1/chat/completions")
 }
 
 // unlimited treats -1, which requests no limit, as an unset limit.

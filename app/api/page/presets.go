@@ -104,7 +104,7 @@ func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, bad("the file has version %d of presets; this Godwit reads version 1", f.Version)
 	}
 	if len(f.Presets) > mostPresets {
-		return nil, bad("the file has %d presets, at most %d are taken", len(f.Presets), mostPresets)
+		return nil, bad("the file has %d presets; at most %d can be imported", len(f.Presets), mostPresets)
 	}
 	list := make([]store.Preset, 0, len(f.Presets))
 	for _, x := range f.Presets {

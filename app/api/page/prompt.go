@@ -34,7 +34,7 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 		return c, nil, bad("the settings of the chat cannot be read: %v", err)
 	}
 	if c.MaxTokens < 0 {
-		return c, nil, bad("an answer of %d tokens", c.MaxTokens)
+		return c, nil, bad("the maximum length of an answer is %d tokens; want 0 or more", c.MaxTokens)
 	}
 	known := 0
 	for _, f := range engine.SamplingFields() {

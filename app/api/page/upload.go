@@ -35,7 +35,7 @@ func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	defer root.Close() //nolint:errcheck // a folder opened for reading
 	if _, err := root.Stat(name); err == nil {
-		return nil, fmt.Errorf("%w: a file %s was copied before", hub.ErrExists, name)
+		return nil, fmt.Errorf("%w: %s has already been copied", hub.ErrExists, name)
 	}
 	if err := copyIn(root, name, r.Body); err != nil {
 		return nil, err
