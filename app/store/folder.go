@@ -118,7 +118,7 @@ func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
 		return p, err
 	}
 	if taken >= maxPresets {
-		return p, fmt.Errorf("%w: there are %d presets, which is the most", ErrInput, taken)
+		return p, fmt.Errorf("%w: at most %d presets can be stored", ErrInput, maxPresets)
 	}
 	result, err := tx.ExecContext(ctx, "INSERT INTO preset(name, system, model, settings) VALUES (?, ?, ?, ?)", p.Name, p.System, p.Model, string(p.Settings))
 	if err != nil {

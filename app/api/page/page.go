@@ -156,7 +156,7 @@ func Keyless(path string) bool { return path != configPath }
 // been checked.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != configPath && !p.trusted(r) {
-		fail(w, &refusal{http.StatusForbidden, "wrong_token", "this page belongs to an earlier run of Godwit; reload it"})
+		fail(w, &refusal{http.StatusForbidden, "wrong_token", "the token of the page is missing, or from an earlier run of Godwit; reload the page"})
 		return
 	}
 	p.mux.ServeHTTP(w, r)

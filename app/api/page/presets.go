@@ -14,9 +14,6 @@ import (
 // presetFormat marks a file of presets.
 const presetFormat = "godwit-presets"
 
-// mostPresets is how many a file may hold.
-const mostPresets = 1000
-
 // presetFile is a file of presets.
 type presetFile struct {
 	Format  string       `json:"format"`
@@ -102,9 +99,6 @@ func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error
 	}
 	if f.Version != 1 {
 		return nil, bad("the file has version %d of presets; this Godwit reads version 1", f.Version)
-	}
-	if len(f.Presets) > mostPresets {
-		return nil, bad("the file has %d presets; at most %d can be imported", len(f.Presets), mostPresets)
 	}
 	list := make([]store.Preset, 0, len(f.Presets))
 	for _, x := range f.Presets {

@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,14 +40,22 @@ func TestPresetFile(t *testing.T) {
 		t.Errorf("presets %s, want %s", got, want)
 	}
 	hot := json.RawMessage(`{"sampling":{"temperature":99}}`)
-	for name, body := range map[string]any{
-		"another file":   map[string]any{"format": "other"},
-		"no object":      []int{1},
-		"a wrong number": presetFile{presetFormat, 1, []filePreset{{Name: "New"}, {Name: "Hot", Settings: hot}}},
-		"no name":        presetFile{presetFormat, 1, []filePreset{{Name: "New"}, {}}},
-		"too many":       presetFile{presetFormat, 1, make([]filePreset, mostPresets+1)},
+	many := presetFile{presetFormat, 1, nil}
+	for i := range 1001 {
+		many.Presets = append(many.Presets, filePreset{Name: strconv.Itoa(i)})
+	}
+	for name, c := range map[string]struct {
+		body any
+		want string
+	}{
+		"another file":   {map[string]any{"format": "other"}, "not a file of presets"},
+		"no object":      {[]int{1}, "not a file of presets"},
+		"a newer file":   {presetFile{presetFormat, 2, nil}, "version 2"},
+		"a wrong number": {presetFile{presetFormat, 1, []filePreset{{Name: "New"}, {Name: "Hot", Settings: hot}}}, "Hot"},
+		"no name":        {presetFile{presetFormat, 1, []filePreset{{Name: "New"}, {}}}, "needs a name"},
+		"too many":       {many, "at most 1000"},
 	} {
-		if status, text := d.refused("POST", "/app/presets/import", body); status != http.StatusBadRequest {
+		if status, text := d.refused("POST", "/app/presets/import", c.body); status != http.StatusBadRequest || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %d %s", name, status, text)
 		}
 		if got := list(); got != want {
