@@ -78,3 +78,14 @@ func (e *Engine) Beside(t testing.TB, prompt []llm.Token, f func()) {
 
 // Submit gives the engine a job.
 func (e *Engine) Submit(ctx context.Context, j sched.Job) error { return e.sched.Submit(ctx, j) }
+
+// Roles names the roles of the messages of a prompt.
+func (m *Model) Roles(t testing.TB, text string) []string {
+	t.Helper()
+	tok, err := m.Tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := tok.EncodeText(text, false, true)
+	return roles(tok, prompt, borders(tok, prompt))
+}

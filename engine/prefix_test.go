@@ -10,6 +10,7 @@ import (
 	"godwit/engine/kv"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
+	"godwit/engine/testmodel"
 )
 
 // prefixTypes are the pairs of cache types for the tests below: floats, types
@@ -256,4 +257,19 @@ func edits(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 		}
 	}
 	k.close(true)
+}
+
+// A role is named by the template and not by the text of a message.
+func TestRoles(t *testing.T) {
+	m := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 64}).Model()
+	for text, want := range map[string][]string{
+		"<|im_start|>system\nBe brief and kind.<|im_end|>\n<|im_start|>user\nWhich tool is best?<|im_end|>\n<|im_start|>assistant\n": {"system", "user", "assistant"},
+		// Templates whose roles are control tokens, which name none that is known.
+		"<|im_start|>Which tool is best?<|im_end|>system of a down is a band": {"", ""},
+		"<|im_start|>tool is a word here<|im_end|>\n\nuser manuals are long":  {"", ""},
+	} {
+		if got := m.Roles(t, text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }

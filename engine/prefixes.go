@@ -85,25 +85,25 @@ func roles(tok *tokenizer.Tokenizer, prompt []llm.Token, borders []int) []string
 	return list
 }
 
-// role returns the role that the first word of a message names. A line or a control
-// token ends the name; other words are the message's own text.
+// role returns the role that the first line of a message names, up to a line end or a
+// control token. Anything else is the text of the message.
 func role(tok *tokenizer.Tokenizer, begin []llm.Token) string {
-	control := func(t llm.Token) bool { return t < 0 || int(t) >= tok.VocabSize() || tok.IsControl(t) }
-	for i, t := range begin {
-		if control(t) {
+	name := ""
+	for _, t := range begin {
+		if t < 0 || int(t) >= tok.VocabSize() || tok.IsControl(t) {
+			if name != "" {
+				break
+			}
 			continue
 		}
-		text := strings.ToLower(string(tok.Piece(t)))
-		word := strings.TrimSpace(text)
-		switch {
-		case word == "":
-			continue
-		case !slices.Contains(messageRoles, word) || i+1 == len(begin):
-			return ""
-		case strings.HasSuffix(text, "\n"), control(begin[i+1]), strings.HasPrefix(string(tok.Piece(begin[i+1])), "\n"):
-			return word
+		name = strings.TrimLeft(name+strings.ToLower(string(tok.Piece(t))), " \n")
+		if line, _, whole := strings.Cut(name, "\n"); whole {
+			name = line
+			break
 		}
-		return ""
+	}
+	if slices.Contains(messageRoles, name) {
+		return name
 	}
 	return ""
 }
