@@ -125,7 +125,7 @@ func TestTemplateWithoutChat(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			body["stream"], body["chat_template"] = stream, "{{ messages[0].content }}"
-			if r := v.ask("POST", path, body); r.status != 400 || !strings.Contains(string(r.body), "without a chat template") {
+			if r := v.ask("POST", path, body); r.status != 400 || !strings.Contains(string(r.body), "do not use a chat template") {
 				t.Errorf("%s, stream %v: %d %s", path, stream, r.status, r.body)
 			}
 		}

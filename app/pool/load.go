@@ -95,7 +95,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.waits, e.held = false, held
+	e.held = held
 	stopped := errors.Is(context.Cause(ctx), ErrStopped)
 	if stopped && eng != nil { // it was stopped after it had finished
 		p.mu.Unlock()

@@ -20,6 +20,11 @@ func (p *Pool) freed() {
 // use, it waits until the time late. It returns false if no model could be
 // unloaded. held reports that models in use occupy the memory.
 func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) (gone, held bool) {
+	defer func() { // from here on, next may take memory that other loads wait for
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		next.waits = false
+	}()
 	for {
 		if p.unloadOldest(next) {
 			return true, false
