@@ -34,7 +34,7 @@ const (
 const slack = 64
 
 // runTime bounds one run of an agent.
-const runTime = 5 * time.Minute
+const runTime = 15 * time.Minute
 
 // TestAgents runs every agent on a file edit through its tools and on a second
 // turn in the resumed session.
@@ -44,7 +44,7 @@ func TestAgents(t *testing.T) {
 		if path[a.template] == "" {
 			path[a.template] = smallModel(t, a.template)
 		}
-		t.Run(a.name, func(t *testing.T) { a.session(t, path[a.template], engine.Options{}, 0) })
+		t.Run(a.name, func(t *testing.T) { a.session(t, path[a.template], engine.Options{}, 0, 1) })
 	}
 }
 
@@ -61,18 +61,28 @@ func TestAgentsPacked(t *testing.T) {
 		for _, a := range agents() {
 			t.Run(name+"/"+a.name, func(t *testing.T) {
 				o := engine.Options{Want: kv.Want{K: ty, V: ty}}
-				a.session(t, smallModel(t, a.template), o, window)
+				a.session(t, smallModel(t, a.template), o, window, 1)
 			})
 		}
+	}
+}
+
+// TestAgentsLong is TestAgents with a hundred edits in the first turn.
+func TestAgentsLong(t *testing.T) {
+	if os.Getenv("GODWIT_TEST") != "all" {
+		t.Skip("GODWIT_TEST=all runs the agents through a hundred edits")
+	}
+	for _, a := range agents() {
+		t.Run(a.name, func(t *testing.T) { a.session(t, smallModel(t, a.template), engine.Options{}, 0, 100) })
 	}
 }
 
 // window is how many of the last tokens a packed type keeps exactly.
 const window = 128
 
-// session edits a file with an agent, asks on in the same session, and checks
-// what the server computed.
-func (a *agent) session(t *testing.T, path string, o engine.Options, exact int) {
+// session lets an agent edit a file several times, asks a second question in the
+// same session, and checks what the server computed.
+func (a *agent) session(t *testing.T, path string, o engine.Options, exact, edits int) {
 	o.Context, o.Parallel = 100000, 4
 	s := start(t, path, o)
 	t.Cleanup(func() { s.dump(t) })
@@ -81,7 +91,11 @@ func (a *agent) session(t *testing.T, path string, o engine.Options, exact int) 
 	write(t, note, before)
 	offered := regexp.MustCompile(`"name":\s*"` + a.tool + `"`)
 	var main []*turn
-	script := append(a.edit(note), done, told)
+	script := []string{a.look(note)}
+	for i := range edits {
+		script = append(script, a.edit(note, shade(i, edits), shade(i+1, edits)))
+	}
+	script = append(script, done, told)
 	s.say = func(r *turn) string {
 		beside := a.beside != "" && strings.Contains(r.text, a.beside)
 		if beside || !strings.Contains(r.text, ask) || !offered.Match(r.body) {
@@ -114,10 +128,22 @@ func (a *agent) session(t *testing.T, path string, o engine.Options, exact int) 
 		if cached < same-slack-exact {
 			t.Errorf("turn %d: %d of %d unchanged tokens reused", i+2, cached, same)
 		}
-		if same < len(last.prompt)*9/10 {
+		resumed := i+2 == len(main)
+		if same < len(last.prompt)*9/10 && !(resumed && a.rewrites) {
 			t.Errorf("turn %d: only %d of %d tokens are as before", i+2, same, len(last.prompt))
 		}
 	}
+}
+
+// shade is the colour in the note after i of n edits.
+func shade(i, n int) string {
+	switch i {
+	case 0:
+		return "yellow"
+	case n:
+		return "purple"
+	}
+	return fmt.Sprintf("shade%d", i)
 }
 
 // common is the length of the common beginning.

@@ -16,7 +16,9 @@ type agent struct {
 	template string                                        // template of the model that it talks to
 	tool     string                                        // name of its tool for edits
 	beside   string                                        // text of its requests beside the conversation; may be empty
-	edit     func(note string) []string                    // the model's answers that edit the note
+	rewrites bool                                          // resuming a session removes the date from its first message
+	look     func(note string) string                      // the model's call that reads the note
+	edit     func(note, old, new string) string            // the model's call that replaces a word in the note
 	setUp    func(t testing.TB, url, work string) []string // writes its settings, returns its environment
 	first    func(prompt string) []string                  // command of a new session
 	again    func(prompt string) []string                  // command that continues the last session
@@ -52,11 +54,9 @@ func claude() agent {
 	bin := packages("@anthropic-ai", "claude-code-linux-x64", "claude")
 	return agent{
 		name: "claude", template: "Qwen3-Coder", tool: "Edit",
-		edit: func(note string) []string {
-			return []string{
-				xml("Read", map[string]string{"file_path": note}),
-				xml("Edit", map[string]string{"file_path": note, "old_string": "yellow", "new_string": "purple"}),
-			}
+		look: func(note string) string { return xml("Read", map[string]string{"file_path": note}) },
+		edit: func(note, old, new string) string {
+			return xml("Edit", map[string]string{"file_path": note, "old_string": old, "new_string": new})
 		},
 		setUp: func(t testing.TB, url, _ string) []string {
 			return box(t, "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_AUTH_TOKEN=local", "ANTHROPIC_MODEL=small", "ANTHROPIC_SMALL_FAST_MODEL=small",
@@ -75,11 +75,10 @@ func codex() agent {
 	bin := packages("@openai", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin", "codex")
 	return agent{
 		name: "codex", template: "Qwen-Qwen3-0.6B", tool: "exec_command",
-		edit: func(note string) []string {
-			return []string{
-				hermes("exec_command", map[string]string{"cmd": "cat note.txt"}),
-				hermes("exec_command", map[string]string{"cmd": "apply_patch <<'END'\n*** Begin Patch\n*** Update File: note.txt\n@@\n-The house is yellow.\n+The house is purple.\n*** End Patch\nEND\n"}),
-			}
+		look: func(string) string { return hermes("exec_command", map[string]string{"cmd": "cat note.txt"}) },
+		edit: func(_, old, new string) string {
+			return hermes("exec_command", map[string]string{"cmd": "apply_patch <<'END'\n*** Begin Patch\n*** Update File: note.txt\n@@\n-The house is " + old +
+				".\n+The house is " + new + ".\n*** End Patch\nEND\n"})
 		},
 		setUp: func(t testing.TB, url, work string) []string {
 			env := box(t)
@@ -111,11 +110,9 @@ func opencode() agent {
 	bin := packages("opencode-linux-x64-baseline", "bin", "opencode")
 	return agent{
 		name: "opencode", template: "Qwen3-Coder", tool: "edit",
-		edit: func(note string) []string {
-			return []string{
-				xml("read", map[string]string{"filePath": note}),
-				xml("edit", map[string]string{"filePath": note, "oldString": "yellow", "newString": "purple"}),
-			}
+		look: func(note string) string { return xml("read", map[string]string{"filePath": note}) },
+		edit: func(note, old, new string) string {
+			return xml("edit", map[string]string{"filePath": note, "oldString": old, "newString": new})
 		},
 		setUp: func(t testing.TB, url, work string) []string {
 			write(t, filepath.Join(work, "opencode.json"), strings.ReplaceAll(`{
@@ -132,12 +129,10 @@ func opencode() agent {
 func qwen() agent {
 	js := packages("@qwen-code", "qwen-code", "cli.js")
 	return agent{
-		name: "qwen", template: "Qwen-Qwen3-0.6B", tool: "edit", beside: "managed memory extraction",
-		edit: func(note string) []string {
-			return []string{
-				hermes("read_file", map[string]string{"file_path": note}),
-				hermes("edit", map[string]string{"file_path": note, "old_string": "yellow", "new_string": "purple"}),
-			}
+		name: "qwen", template: "Qwen-Qwen3-0.6B", tool: "edit", beside: "managed memory extraction", rewrites: true,
+		look: func(note string) string { return hermes("read_file", map[string]string{"file_path": note}) },
+		edit: func(note, old, new string) string {
+			return hermes("edit", map[string]string{"file_path": note, "old_string": old, "new_string": new})
 		},
 		setUp: func(t testing.TB, url, _ string) []string {
 			return box(t, "OPENAI_BASE_URL="+url+"/v1", "OPENAI_API_KEY=local", "OPENAI_MODEL=small", "QWEN_TELEMETRY_ENABLED=false", "QWEN_SANDBOX=false", "QWEN_CODE_SUPPRESS_YOLO_WARNING=1")

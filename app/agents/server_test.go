@@ -92,7 +92,7 @@ func start(t testing.TB, path string, o engine.Options) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(s.record(a))
+	web := httptest.NewServer(s.record(t, a))
 	s.url = web.URL
 	t.Cleanup(func() {
 		web.Close()
@@ -108,8 +108,11 @@ func start(t testing.TB, path string, o engine.Options) *server {
 }
 
 // record keeps every request with its reply.
-func (s *server) record(next http.Handler) http.Handler {
+func (s *server) record(t testing.TB, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			t.Errorf("%s %s asks for %s, which the server does not offer", r.Method, r.URL.Path, r.Header.Get("Upgrade"))
+		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
