@@ -2,7 +2,8 @@
 # agents.sh runs the coding agents that are pinned in build/agents against the
 # real server with scripted answers. The packages are kept in the cache folder.
 # Their programs come in platform packages, and no install script runs.
-# GODWIT_TEST=all adds packed caches.
+# GODWIT_TEST=all adds packed caches, a hundred edits in one session, and agent libraries for
+# Python.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,6 +19,18 @@ if [ ! -e "$cache/ready" ]; then
 	# npm install does not write those that the registry lacks.
 	(cd "$cache" && npm install --silent --no-save --ignore-scripts --no-audit --no-fund)
 	touch "$cache/ready"
+fi
+
+if [ "${GODWIT_TEST:-}" = all ]; then
+	for list in requirements:python instructor:instructor; do
+		pins=$agents/${list%:*}.txt venv=$cache/${list#*:}
+		if ! cmp -s "$pins" "$venv/pins"; then
+			rm -rf "$venv"
+			python3 -m venv "$venv"
+			"$venv/bin/pip" install -q --no-deps -r "$pins"
+			cp "$pins" "$venv/pins"
+		fi
+	done
 fi
 
 go vet -tags agents ./app/agents
