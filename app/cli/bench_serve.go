@@ -108,7 +108,7 @@ func (c *benchServeCmd) Run(r *run) (err error) {
 		return usage{fmt.Errorf("-c %d is too small for prompts and answers, which take %d", c.CtxSize, longest)}
 	}
 	if c.KVCells == 0 {
-		c.KVCells = c.CtxSize + c.Clients*(max(c.Short, c.Long)+c.Gen+64)
+		c.KVCells = c.CtxSize + max(c.Clients*(max(c.Short, c.Long)+c.Gen+64), c.Beside/2+64)
 	}
 	c.Parallel = max(c.Parallel, c.Clients)
 	d, stop, err := c.serve(r)
