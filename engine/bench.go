@@ -98,7 +98,7 @@ func (b *bench) job(slot int, vocab uint32) sched.Job {
 	prompt := b.prompts[slot]
 	j := sched.Job{Prompt: prompt, Slot: slot, Fresh: b.test.Depth == 0}
 	if b.test.Prompt > 0 {
-		j.Prefilled = func(int, int, int) {
+		j.Prefilled = func(int, *sched.Stats) {
 			if b.start.IsZero() {
 				b.start = time.Now()
 			}

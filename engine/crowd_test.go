@@ -116,7 +116,7 @@ func (c *crowd) ask(t *testing.T, rng *rand.Rand) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if leaves := 1 + rng.IntN(2*len(q.prompt)); rng.IntN(5) == 0 {
-		j.Prefilled = func(_, done, _ int) {
+		j.Prefilled = func(done int, _ *sched.Stats) {
 			if done >= leaves {
 				cancel()
 			}

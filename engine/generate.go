@@ -263,8 +263,8 @@ func (g *generation) job() sched.Job {
 		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top, Most: g.r.MaxTokens,
 		Borders: ends, Roles: roles(g.tok, g.prompt, ends), Salt: g.r.Salt, Private: g.r.Private,
 		Drafter: g.drafter, Next: g.next, Done: g.done, Apart: g.state != nil, // computing a mask may take half a second
-		Prefilled: func(slot, done, total int) {
-			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})
+		Prefilled: func(done int, st *sched.Stats) {
+			g.out.push(Event{Kind: Prefill, Slot: st.Slot, Done: done, Total: st.Prompt, FromDisk: st.FromDisk})
 		},
 	}
 }
@@ -385,6 +385,9 @@ func (g *generation) send(ev Event) {
 
 // done ends the stream.
 func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
+	if g.r.Kept != nil && st.TextKey != (PrefixKey{}) {
+		g.r.Kept(st.TextKey)
+	}
 	if err != nil {
 		g.err = err
 		g.out.close()

@@ -19,6 +19,7 @@ type (
 	PrefixOptions = prefix.Options
 	PrefixUsage   = prefix.Usage
 	PrefixChains  = prefix.Chains // stored prefixes of one model, cache and key
+	PrefixKey     = prefix.Key    // identifies a page and all before it
 
 	PrefixFolder string // path of a folder of prefixes
 )

@@ -43,8 +43,11 @@ type Request struct {
 	Fresh       bool   // compute the whole prompt and reuse nothing
 	Salt        string // only requests with the same salt share cached text
 	Private     bool   // forget the text when the answer ends
-	Slot        *int   // the slot to use; nil: any
-	OneCall     bool   // end the answer before a second tool call
+	// Kept is called at the end, also after an error, with the key by which EraseText deletes the
+	// text, unless nothing of it is kept. It may be nil.
+	Kept    func(PrefixKey)
+	Slot    *int // the slot to use; nil: any
+	OneCall bool // end the answer before a second tool call
 	// Encoding is called while picture n, from 0, is encoded, with the share that is
 	// done; it may be nil.
 	Encoding func(n int, share float64)
@@ -83,6 +86,7 @@ type Event struct {
 	IDs         []llm.Token // token ids of this text, reasoning or call
 	Slot        int         // slot that processes the prompt
 	Done, Total int
+	FromDisk    int // reused tokens of the prompt that were read from disk
 	Result      *Result
 }
 

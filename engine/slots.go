@@ -62,6 +62,12 @@ func (e *Engine) ReuseFrom(ctx context.Context, slot int) (int, error) {
 	return e.sched.ReuseFrom(ctx, slot)
 }
 
+// EraseText deletes a text from idle slots and stored prefixes, given the key that
+// Request.Kept got.
+func (e *Engine) EraseText(ctx context.Context, key PrefixKey) error {
+	return e.sched.EraseText(ctx, key)
+}
+
 // EraseSlot empties an idle slot.
 func (e *Engine) EraseSlot(ctx context.Context, slot int) (int, error) {
 	return e.sched.Erase(ctx, slot)

@@ -153,9 +153,7 @@ func (r *run) paging(c *config.Engine) (engine.Options, error) {
 // openPage adds the page's endpoints, including the chats.
 func (h *host) openPage(r *run, live *config.Live, o *hosting) error {
 	notices := o.page.notices
-	chats, err := store.Open(filepath.Join(r.home.Data, "chats.db"), store.Options{
-		StateFolder: filepath.Join(r.home.Data, "states"), StateBudget: int64(o.settings.Server.StateBudget),
-	})
+	chats, err := store.Open(filepath.Join(r.home.Data, "chats.db"), store.Options{})
 	var damage *store.Damage
 	if errors.As(err, &damage) {
 		notices = append(notices, "The chats could not be read. They were set aside as "+damage.Aside+". Nothing was deleted; Godwit started with an empty list.")

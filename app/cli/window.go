@@ -101,8 +101,7 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 	return s, nil
 }
 
-// Close stops the server. It stores unfinished answers and saves the states of
-// chats.
+// Close stops the server and stores unfinished answers.
 func (s *Served) Close() error {
 	s.end()
 	return <-s.done

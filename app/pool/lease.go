@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -86,6 +87,50 @@ func (p *Pool) Borrow(path string, wanted func()) *Lease {
 	e.users++
 	e.wanted = wanted
 	return &Lease{Engine: e.engine, Model: e.info, p: p, entry: e, keep: &keep}
+}
+
+// EraseText deletes texts from the loaded models and the prefix store, given the keys that
+// engine.Request.Kept got.
+func (p *Pool) EraseText(ctx context.Context, keys []engine.PrefixKey) error {
+	o, err := p.o.Engine()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	var open []*entry
+	for _, e := range p.entries {
+		if e.state == Loaded && !p.closed {
+			e.users++
+			open = append(open, e)
+		}
+	}
+	p.mu.Unlock()
+	var errs []error
+	for _, key := range keys {
+		for _, e := range open {
+			errs = append(errs, e.engine.EraseText(ctx, key))
+		}
+		if o.Prefixes != nil {
+			o.Prefixes.Erase(key)
+		}
+	}
+	for _, e := range open {
+		p.dismiss(e)
+	}
+	return errors.Join(errs...)
+}
+
+// dismiss removes a user that does not count for the keep-alive time. The caller does not
+// hold p.mu.
+func (p *Pool) dismiss(e *entry) {
+	p.mu.Lock()
+	var keep *time.Duration
+	if !e.until.IsZero() {
+		span := max(time.Until(e.until), time.Millisecond)
+		keep = &span
+	}
+	p.mu.Unlock()
+	p.release(e, keep)
 }
 
 // try leases a loaded model, or starts the load and returns a channel to wait for.

@@ -234,21 +234,12 @@ func retitle(ctx context.Context, tx *sql.Tx, c *Chat, title string) error {
 	return err
 }
 
-// DeleteChat deletes a chat, its messages and its KV state.
+// DeleteChat deletes a chat and its messages.
 func (s *Store) DeleteChat(ctx context.Context, id int64) error {
-	var file string
-	err := s.write(ctx, fmt.Sprintf("delete chat %d", id), func(tx *sql.Tx) error {
-		err := tx.QueryRowContext(ctx, "SELECT file FROM state WHERE chat = ?", id).Scan(&file)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
+	return s.write(ctx, fmt.Sprintf("delete chat %d", id), func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, "DELETE FROM chat WHERE id = ?", id)
 		return oneRow(result, err)
 	})
-	if err != nil {
-		return err
-	}
-	return s.removeState(file)
 }
 
 // oneRow returns ErrNotFound if a statement did not change any row.

@@ -48,7 +48,7 @@ type Attachment struct {
 type Stats struct {
 	PromptTokens int     `json:"prompt_tokens,omitempty"`
 	CachedTokens int     `json:"cached_tokens,omitempty"`  // prompt tokens that were in the cache and not computed again
-	ResumedFrom  int     `json:"resumed_tokens,omitempty"` // cached tokens that were read from a saved state
+	ResumedFrom  int     `json:"resumed_tokens,omitempty"` // cached tokens that were read from disk
 	OutputTokens int     `json:"output_tokens,omitempty"`
 	FirstMS      float64 `json:"first_ms,omitempty"` // milliseconds to the first token
 	TotalMS      float64 `json:"total_ms,omitempty"`

@@ -122,11 +122,10 @@ func setAside(path string, now time.Time) (string, error) {
 }
 
 // recover cleans up after a program that ended without closing the store.
-// Unfinished answers are marked as stopped, and state files without a chat are
-// removed.
+// Unfinished answers are marked as stopped, and files of older versions are removed.
 func (s *Store) recover(ctx context.Context) error {
 	if err := s.stopDrafts(ctx); err != nil {
 		return err
 	}
-	return s.sweepStates(ctx)
+	return s.removeStates()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -188,106 +187,52 @@ func reopenRaw(t *testing.T, path string) *Store {
 	return &Store{path: path, db: raw, now: time.Now}
 }
 
-func TestStates(t *testing.T) {
-	ctx, clock := context.Background(), newClock()
-	s, path := testStore(t, Options{StateBudget: 1000, Now: clock.Now})
-	dir := filepath.Join(filepath.Dir(path), "states")
-	files := func() int { return len(must[[]os.DirEntry](t)(os.ReadDir(dir))) }
-	var ids []int64
-	save := func(chat int64, size int) error {
-		clock.add(time.Second)
-		_, err := s.SaveState(ctx, State{Chat: chat, Tokens: size, Key: "k"}, func(w io.Writer) error {
-			_, err := w.Write(bytes.Repeat([]byte{byte(chat)}, size))
-			return err
-		})
-		return err
-	}
-	for range 4 {
-		c := must[Chat](t)(s.CreateChat(ctx, Chat{}))
-		ids = append(ids, c.ID)
-		if err := save(c.ID, 300); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept := func() string {
-		var got []string
-		states, total, err := s.States(ctx)
-		if err != nil || total > 1000 || len(states) != files() {
-			t.Errorf("%d states of %d bytes in %d files, %v", len(states), total, files(), err)
-		}
-		for _, st := range states {
-			got = append(got, fmt.Sprint(slices.Index(ids, st.Chat)))
-		}
-		return strings.Join(got, " ")
-	}
-	if got := kept(); got != "1 2 3" {
-		t.Errorf("kept %s, want the newest three", got)
-	}
-	st, r, err := s.OpenState(ctx, ids[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := must[[]byte](t)(io.ReadAll(r))
-	if err := r.Close(); err != nil || len(data) != 300 || data[0] != byte(ids[1]) || st.Tokens != 300 || st.Key != "k" {
-		t.Errorf("state %+v with %d bytes, %v", st, len(data), err)
-	}
-	clock.add(time.Second)
-	if err := save(ids[0], 200); err != nil {
-		t.Fatal(err)
-	}
-	if got := kept(); got != "3 1 0" && got != "1 3 0" {
-		t.Errorf("kept %s: the one that was used last went, or the new one", got)
-	}
-	if err := save(ids[0], 1001); !errors.Is(err, ErrFull) {
-		t.Errorf("a state over the budget: %v, want ErrFull", err)
-	}
-	if _, err := s.SaveState(ctx, State{Chat: ids[0]}, func(io.Writer) error { return io.ErrShortWrite }); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("a state that could not be written: %v", err)
-	}
-	if _, err := s.SaveState(ctx, State{Chat: 999}, func(io.Writer) error { return nil }); !errors.Is(err, ErrNotFound) {
-		t.Errorf("a state without a chat: %v", err)
-	}
-	if st := must[State](t)(s.State(ctx, ids[0])); st.Bytes != 200 {
-		t.Errorf("the old state is gone: %+v", st)
-	}
-	kept()
-	if err := s.DeleteChat(ctx, ids[0]); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.State(ctx, ids[0]); !errors.Is(err, ErrNotFound) {
-		t.Errorf("the state of a deleted chat: %v", err)
-	}
-	kept()
-	lost := must[State](t)(s.State(ctx, ids[1]))
-	if err := os.Remove(filepath.Join(dir, lost.file)); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.OpenState(ctx, ids[1]); !errors.Is(err, ErrNotFound) {
-		t.Errorf("a state without its file: %v", err)
-	}
-	kept()
-	sweepTest(t, s, path, dir)
-}
-
-// sweepTest creates files and checks which of them the next Open removes.
-func sweepTest(t *testing.T, s *Store, path, dir string) {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-2 * time.Hour)
-	for name, gone := range map[string]bool{"chat-9-1.kv": true, "mine.kv": false, "chat-9-2.kv.txt": false} {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, old, old)); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if _, err := os.Stat(file); os.IsNotExist(err) != gone {
-				t.Errorf("%s gone: %v, want %v", name, !gone, gone)
+// The keys of a chat's texts go with their messages. Files of chats that older versions
+// wrote are removed, others stay.
+func TestPrefixes(t *testing.T) {
+	ctx := context.Background()
+	s, path := testStore(t, Options{})
+	c := must[Chat](t)(s.CreateChat(ctx, Chat{}))
+	var last Message
+	for i := range 3 {
+		last = must[Message](t)(s.Append(ctx, Message{Chat: c.ID, Parent: last.ID, Role: Assistant, Content: "x"}))
+		for _, key := range []byte{9, byte(i)} { // the second replaces the first
+			if err := s.KeepPrefix(ctx, last.ID, []byte{key}); err != nil {
+				t.Fatal(err)
 			}
-		}()
+		}
+	}
+	if got := must[[][]byte](t)(s.Prefixes(ctx, c.ID)); !slices.EqualFunc(got, [][]byte{{2}, {1}, {0}}, bytes.Equal) {
+		t.Errorf("keys %v", got)
+	}
+	if err := s.DeleteMessage(ctx, last.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := must[[][]byte](t)(s.Prefixes(ctx, c.ID)); len(got) != 2 {
+		t.Errorf("keys %v", got)
+	}
+	if err := s.KeepPrefix(ctx, last.ID, []byte{1}); err == nil {
+		t.Error("a deleted message has a key")
+	}
+	if err := errors.Join(s.DeleteChat(ctx, c.ID), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(filepath.Dir(path), "states")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{"chat-9-1.kv": true, "mine.kv": false, "chat-9-2.kv.txt": false}
+	for name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	reopen(t, path, Options{})
+	for name, gone := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); os.IsNotExist(err) != gone {
+			t.Errorf("%s: %v, want it gone: %v", name, err, gone)
+		}
+	}
 }
 
 // TestConcurrent runs readers and writers of two stores on one database. It is for

@@ -1,5 +1,4 @@
-// Package store keeps chats, presets and the saved KV states of chats, in one
-// SQLite database and a folder next to it.
+// Package store keeps chats and presets in one SQLite database.
 //
 // A chat is a tree of messages. Editing a message or asking again starts a new
 // branch, and each message records which of its answers is visible.
@@ -45,9 +44,7 @@ var (
 
 // Options of Open. The zero value works.
 type Options struct {
-	StateFolder string           // folder for KV states; empty for "states" next to the database
-	StateBudget int64            // total size of the states in bytes; 0 for 4 GiB, negative to keep none
-	Now         func() time.Time // clock; nil for time.Now
+	Now func() time.Time // clock; nil for time.Now
 
 	maxPages int // maximum number of pages in the database, to test a full disk
 }
@@ -56,8 +53,6 @@ type Options struct {
 type Store struct {
 	path    string
 	db      *sql.DB
-	states  string
-	budget  atomic.Int64
 	now     func() time.Time
 	damaged atomic.Bool
 
@@ -86,13 +81,8 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.StateFolder == "" {
-		o.StateFolder = filepath.Join(filepath.Dir(path), "states")
-	}
-	for _, dir := range []string{filepath.Dir(path), o.StateFolder} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("chats: %w", err)
-		}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("chats: %w", err)
 	}
 	s, err := open(path, o)
 	if err == nil || !errors.Is(err, ErrDamaged) {
@@ -114,8 +104,7 @@ func open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, db: db, states: o.StateFolder, now: o.Now}
-	s.SetStateBudget(o.StateBudget)
+	s := &Store{path: path, db: db, now: o.Now}
 	ctx := context.Background()
 	check := needsCheck(path)
 	err = s.migrate(ctx)

@@ -211,7 +211,7 @@ func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Ca
 		if done > 0 {
 			c.Log.Info("calibration resumed", "tokens", done)
 		}
-		observe := func(_, n, _ int) { t.cancel(c.Progress(whole * float64(n) / float64(total))) }
+		observe := func(n int, _ *sched.Stats) { t.cancel(c.Progress(whole * float64(n) / float64(total))) }
 		for done < total {
 			stats.from = max(calibrationSinks, done)
 			next := min(done+part, total)

@@ -226,7 +226,9 @@ func (s *Store) scan(c *chunk, used map[[8]byte]int64) (end int64, err error) {
 			c.sealed = true
 			break
 		}
-		s.found(c, h, tokens, used)
+		if !h.blank {
+			s.found(c, h, tokens, used)
+		}
 		c.size += h.length()
 	}
 	return end, nil

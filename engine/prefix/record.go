@@ -31,6 +31,7 @@ type header struct {
 	count       int // number of tokens
 	tokens      []llm.Token
 	point       bool
+	blank       bool // the record was erased
 	part        int
 	size        int // size of the data
 	made        int64
@@ -54,8 +55,11 @@ func (b *blob) header() *header {
 // appendHead writes the header up to its checksums.
 func (h *header) appendHead(b []byte) []byte {
 	kind := byte(0)
-	if h.point {
+	switch {
+	case h.point:
 		kind = 1
+	case h.blank:
+		kind = 2
 	}
 	b = append(b, recordMagic...)
 	b = append(b, kind, byte(h.part), 0, 0)
@@ -105,11 +109,11 @@ func parseHeader(raw []byte) (*header, error) {
 		return nil, errRecord
 	}
 	h := &header{
-		point: raw[4] == 1, part: int(raw[5]), key: Key(raw[28:60]), parent: Key(raw[60:92]),
+		point: raw[4] == 1, blank: raw[4] == 2, part: int(raw[5]), key: Key(raw[28:60]), parent: Key(raw[60:92]),
 		before: int(binary.LittleEndian.Uint32(raw[8:])), count: int(binary.LittleEndian.Uint32(raw[12:])),
 		size: int(binary.LittleEndian.Uint32(raw[16:])), made: int64(binary.LittleEndian.Uint64(raw[20:])),
 	}
-	if h.count > PageTokens || !h.point && h.count != PageTokens || h.part >= MaxParts || h.size > mostData || h.made < 0 || h.before > 1<<26 {
+	if h.count > PageTokens || !h.point && !h.blank && h.count != PageTokens || h.part >= MaxParts || h.size > mostData || h.made < 0 || h.before > 1<<26 {
 		return nil, errRecord
 	}
 	end := headerSize + 4*h.count

@@ -44,20 +44,21 @@ type Store struct {
 	log    *slog.Logger
 	secret [32]byte
 
-	mu    sync.Mutex
-	nodes map[Key]*node
-	mem   tier
-	held  tier // records on disk
-	clock int64
-	dirty int64 // bytes waiting to be written
-	queue []*blob
-	work  sync.Cond // the queue has changed, or the store is closing
-	done  sync.Cond // the writer has nothing to do
-	busy  bool      // the writer is writing
-	ended bool
-	disk  *disk // nil without a folder
-	ends  sync.WaitGroup
-	gone  gone // pages that were dropped
+	mu       sync.Mutex
+	nodes    map[Key]*node
+	mem      tier
+	held     tier // records on disk
+	clock    int64
+	dirty    int64 // bytes waiting to be written
+	queue    []*blob
+	erasures []erasure // records that the writer overwrites
+	work     sync.Cond // the queue has changed, or the store is closing
+	done     sync.Cond // the writer has nothing to do
+	busy     bool      // the writer is writing
+	ended    bool
+	disk     *disk // nil without a folder
+	ends     sync.WaitGroup
+	gone     gone // pages that were dropped
 }
 
 // node is a page, a point or a root of the tree.
@@ -166,7 +167,7 @@ func (s *Store) Close() error {
 func (s *Store) Sync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for (len(s.queue) > 0 || s.busy) && !s.ended {
+	for (len(s.queue) > 0 || len(s.erasures) > 0 || s.busy) && !s.ended {
 		s.done.Wait()
 	}
 }

@@ -85,6 +85,11 @@ func TestTree(t *testing.T) {
 				m.Use(rng.IntN(len(tokens) + 1))
 			case 2:
 				s.Sync()
+			case 3:
+				s.Erase(endOf(s, root, tokens))
+				if got, _ := check(t, s, root, tokens, 300); len(tokens) > len(base) && got > len(base)/PageTokens+1 {
+					t.Fatalf("seed %d: %d pages of an erased text are left", seed, got)
+				}
 			}
 			if err := tree(s); err != nil {
 				t.Fatalf("seed %d, after %d texts: %v", seed, i+1, err)

@@ -14,10 +14,15 @@ func (s *Store) write() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		for len(s.queue) == 0 && !s.ended {
+		for len(s.queue) == 0 && len(s.erasures) == 0 && !s.ended {
 			s.busy = false
 			s.done.Broadcast()
 			s.work.Wait()
+		}
+		s.busy = true
+		if len(s.erasures) > 0 {
+			s.overwrite()
+			continue
 		}
 		if len(s.queue) == 0 {
 			s.finish()
@@ -25,7 +30,6 @@ func (s *Store) write() {
 			s.done.Broadcast()
 			return
 		}
-		s.busy = true
 		b := s.queue[0]
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
@@ -86,6 +90,8 @@ func (s *Store) writeBlob(b *blob) {
 		b.chunk, b.at = c, at
 		c.live += b.length()
 		s.enter(&s.held, b.of, int64(b.size)+overhead)
+	} else if c != nil {
+		s.erasures = append(s.erasures, erasure{c, at, b.header()})
 	}
 	d.stale = d.stale || c != nil
 	s.trim(&s.mem, s.mem.most)

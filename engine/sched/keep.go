@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"context"
 	"slices"
 
 	"godwit/engine/kv"
@@ -244,6 +245,30 @@ func (s *Sched) keepPoint(sl *slot, pos int) bool {
 		return false
 	}
 	return s.give(sl, prefix.Record{Key: key, Parent: parent, Before: before, Tokens: tail, Point: true, Data: data})
+}
+
+// textKey returns the key of the last whole page of a slot's text, or the root key.
+func (s *Sched) textKey(i int) prefix.Key {
+	sl := &s.slots[i]
+	n := sl.extent()
+	s.fillKeys(sl, n)
+	return sl.chain.parent(n / kv.PageCells)
+}
+
+// EraseText deletes a text from the idle slots and the prefix store, given the key of its last
+// whole page. What other texts share with it stays in the store.
+func (s *Sched) EraseText(ctx context.Context, key prefix.Key) error {
+	return s.do(ctx, func() {
+		if s.o.Prefixes == nil {
+			return
+		}
+		for i := range s.slots {
+			if s.slots[i].task == nil && s.textKey(i) == key {
+				s.forget(i)
+			}
+		}
+		s.o.Prefixes.Erase(key)
+	})
 }
 
 // disown drops what a slot holds, and removes its text from the store.

@@ -255,3 +255,28 @@ func TestFullStore(t *testing.T) {
 		}
 	}
 }
+
+// An erased text leaves neither a slot nor the store. Another text with the same beginning
+// keeps its pages.
+func TestEraseText(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 4096, seqs: 4, context: 2048, rows: 128, kept: memoryStore(t, 1<<30)})
+	prompt := text(5, 192)
+	a, b := slices.Concat(prompt, text(6, 200)), slices.Concat(prompt, text(7, 200))
+	first := run(t, s, sched.Job{Prompt: a, Slot: -1}, 3)
+	other := run(t, s, sched.Job{Prompt: b, Slot: -1}, 3)
+	if first.stats.TextKey == other.stats.TextKey {
+		t.Fatal("two texts have the same key")
+	}
+	if err := s.EraseText(t.Context(), first.stats.TextKey); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(t, s, sched.Job{Prompt: b, Slot: -1}, 3); r.stats.Cached != 384 {
+		t.Errorf("%d tokens of the other text are left", r.stats.Cached)
+	}
+	if r := run(t, s, sched.Job{Prompt: a, Slot: -1}, 3); r.stats.Cached != 192 || !slices.Equal(r.tokens, want(a, 3, 0)) {
+		t.Errorf("%d tokens of the erased text are left, answer %v", r.stats.Cached, r.tokens)
+	}
+	if r := run(t, s, sched.Job{Prompt: a, Slot: -1, Private: true}, 3); r.stats.TextKey != (prefix.Key{}) {
+		t.Error("a private text has a key")
+	}
+}

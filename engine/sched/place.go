@@ -82,7 +82,7 @@ func (s *Sched) start(t *task, i int) {
 		}
 	}
 	if t.Prefilled != nil {
-		t.Prefilled(i, reused, t.stats.Prompt)
+		t.Prefilled(reused, &t.stats)
 	}
 }
 

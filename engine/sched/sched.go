@@ -80,8 +80,8 @@ type Job struct {
 	Want func(pos int) bool
 	// Done is called once at the end, on the scheduler's goroutine.
 	Done func(Finish, Stats, error)
-	// Prefilled is called with the slot and the number of prompt tokens read so far. It may be nil.
-	Prefilled func(slot, done, total int)
+	// Prefilled is called with the number of prompt tokens read so far. It may be nil.
+	Prefilled func(done int, st *Stats)
 
 	Fresh    bool // recompute the whole prompt
 	Strays   bool // NaN in a layer does not end the job; for jobs that search for that layer
@@ -107,12 +107,13 @@ type Drafter interface {
 // Stats are the counts and times of a job.
 type Stats struct {
 	Slot      int
-	Prompt    int    // tokens of the prompt
-	Cached    int    // prompt tokens that were not read again
-	Stored    int    // cached tokens that came from the prefix store
-	FromDisk  int    // cached tokens whose pages were on disk
-	Ended     int    // position at which the reuse of the prompt ended
-	Why       string // reason why the reuse ended there
+	Prompt    int        // tokens of the prompt
+	Cached    int        // prompt tokens that were not read again
+	Stored    int        // cached tokens that came from the prefix store
+	FromDisk  int        // cached tokens whose pages were on disk
+	TextKey   prefix.Key // key of the text's last whole page, for EraseText; zero if the text is not kept
+	Ended     int        // position at which the reuse of the prompt ended
+	Why       string     // reason why the reuse ended there
 	Generated int
 	Drafted   int           // tokens that a Drafter proposed and a step computed
 	Accepted  int           // number of drafted tokens that Next chose
@@ -480,6 +481,8 @@ func (s *Sched) finish(i int, f Finish, err error) {
 		s.disown(i)
 	case sl.private:
 		s.forget(i)
+	case s.o.Prefixes != nil:
+		t.stats.TextKey = s.textKey(i)
 	}
 	if s.o.Ended != nil {
 		s.o.Ended()

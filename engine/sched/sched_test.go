@@ -169,7 +169,7 @@ func TestMixed(t *testing.T) {
 	var during []sched.Step
 	long, err := begin(ctx, s, sched.Job{
 		Prompt: prompt, Slot: -1,
-		Prefilled: func(_, done, _ int) {
+		Prefilled: func(done int, _ *sched.Stats) {
 			if done == 0 {
 				before = len(f.taken())
 			}
@@ -299,7 +299,7 @@ func TestCancel(t *testing.T) {
 	// Cancelled in the middle of reading its prompt.
 	ctx, cancel = context.WithCancel(t.Context())
 	before := len(f.taken())
-	reading, err := begin(ctx, s, sched.Job{Prompt: text(3, 2000), Slot: -1, Prefilled: func(_, done, _ int) {
+	reading, err := begin(ctx, s, sched.Job{Prompt: text(3, 2000), Slot: -1, Prefilled: func(done int, _ *sched.Stats) {
 		if done >= 320 {
 			cancel()
 		}

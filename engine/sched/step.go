@@ -139,7 +139,7 @@ func (s *Sched) deliver() {
 			continue
 		}
 		if t.Prefilled != nil && slices.Contains(s.stepped, i) && t.stats.Generated == 0 && !t.chooses {
-			t.Prefilled(i, len(s.slots[i].tokens), t.stats.Prompt)
+			t.Prefilled(len(s.slots[i].tokens), &t.stats)
 		}
 		if t.Next == nil && s.slots[i].remaining() == 0 {
 			s.finish(i, Stopped, nil)

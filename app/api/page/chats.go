@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"godwit/app/store"
+	"godwit/engine"
 )
 
 // Default and maximum number of messages in a page.
@@ -181,13 +182,34 @@ func (p *Page) deleteChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer p.answers.give(chat)
-	p.held.forget(chat)
 	p.answers.seen(chat)
+	texts, err := p.o.Store.Prefixes(r.Context(), chat)
+	if err != nil {
+		return nil, err
+	}
 	if err := p.o.Store.DeleteChat(r.Context(), chat); err != nil {
 		return nil, err
 	}
+	p.eraseTexts(texts)
 	p.chatsChanged()
 	return nil, nil
+}
+
+// eraseTexts deletes texts from the caches. A key that is not one is ignored.
+func (p *Page) eraseTexts(texts [][]byte) {
+	var keys []engine.PrefixKey
+	for _, text := range texts {
+		if len(text) == len(engine.PrefixKey{}) {
+			keys = append(keys, engine.PrefixKey(text))
+		}
+	}
+	p.spawn(func() {
+		ctx, cancel := p.lasting()
+		defer cancel()
+		if err := p.models.EraseText(ctx, keys); err != nil {
+			p.log.Warn("text of a deleted chat not erased from the cache", "err", err)
+		}
+	})
 }
 
 func (p *Page) exportChat(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -90,6 +90,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept := engine.OpenPrefixes(engine.PrefixOptions{Dir: filepath.Join(dir, "prefixes"), Disk: 1 << 30, Memory: 64 << 20})
 	o := Options{
 		Store: chats, Settings: live, Version: "1.2.3",
 		Engine: func(c *config.Engine) (engine.Options, error) {
@@ -99,7 +100,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 				ctx = 1024
 			}
 			return engine.Options{
-				Driver: cpu.Driver{}, Threads: c.Threads, Context: ctx, Parallel: 4, UBatch: 128, Want: want, SparseV: float32(c.SparseV),
+				Driver: cpu.Driver{}, Threads: c.Threads, Context: ctx, Parallel: 4, UBatch: 128, Want: want, SparseV: float32(c.SparseV), Prefixes: kept,
 			}, err
 		},
 	}
@@ -133,7 +134,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	context.AfterFunc(ctx, func() { _ = p.Close() })
-	last := sync.OnceValue(func() error { return errors.Join(p.Close(), models.Close()) })
+	last := sync.OnceValue(func() error { return errors.Join(p.Close(), models.Close(), kept.Close()) })
 	go func() { done <- s.Serve(ctx, l, last) }()
 	d := &desk{Page: p, t: t, url: api.URL(l), dir: dir}
 	stopped := false

@@ -255,7 +255,7 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if !p.models.StopLoad(m.Path) && p.models.Standing(m.Path).State == pool.Loaded {
 		p.spawn(func() { // it was loaded before it could be stopped
-			if err := p.unload(p.ctx, m.Path); err != nil {
+			if err := p.unload(m.Path); err != nil {
 				p.log.Info("the load was stopped too late", "err", err)
 			}
 		})
@@ -268,15 +268,12 @@ func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return nil, p.unload(r.Context(), m.Path)
+	return nil, p.unload(m.Path)
 }
 
-// unload saves the chats in a model's slots and unloads it.
-func (p *Page) unload(ctx context.Context, path string) error {
+// unload unloads a model.
+func (p *Page) unload(path string) error {
 	p.titles.yield()
-	if err := p.saveHeld(ctx, path); err != nil {
-		p.log.Warn("chat states not saved", "err", err)
-	}
 	p.models.StopPreparing(path)
 	return p.models.Unload(path)
 }
@@ -287,7 +284,7 @@ func (p *Page) reloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.unload(r.Context(), m.Path); err != nil {
+	if err := p.unload(m.Path); err != nil {
 		return nil, err
 	}
 	return nil, p.load(m)
@@ -298,7 +295,7 @@ func (p *Page) removeModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.unload(r.Context(), m.Path); err != nil {
+	if err := p.unload(m.Path); err != nil {
 		return nil, err
 	}
 	if err := p.o.Library.Remove(r.Context(), m.Name); err != nil {

@@ -64,6 +64,7 @@ type models interface {
 	Acquire(ctx context.Context, m hub.Model, terms pool.Terms) (*pool.Lease, error)
 	Borrow(path string, wanted func()) *pool.Lease
 	Standing(path string) pool.Standing
+	EraseText(ctx context.Context, keys []engine.PrefixKey) error
 	StopLoad(path string) bool
 	StopPreparing(path string)
 	Unload(path string) error
@@ -86,7 +87,6 @@ type Page struct {
 	library   library
 	downloads downloads
 	answers   answers
-	held      held
 	titles    titles
 	notices   notices
 	lab       lab
@@ -115,14 +115,14 @@ func New(models *pool.Pool, o Options) (*Page, error) {
 // Token returns the token that requests must contain.
 func (p *Page) Token() string { return p.token }
 
-// Close stops the answers, stores their text so far, and saves the states of chats.
-// It must be called before the models are unloaded.
+// Close stops the answers and stores their text so far. It must be called before the
+// models are unloaded.
 func (p *Page) Close() error {
 	p.closing.Lock()
 	p.stop()
 	p.closing.Unlock()
 	p.work.Wait()
-	return p.saveHeld(context.Background(), "")
+	return nil
 }
 
 // spawn runs f in a goroutine that Close waits for. After Close it runs nothing.

@@ -105,8 +105,8 @@ type writer struct {
 	request engine.Request
 	message store.Message
 	start   time.Time
-	first   time.Time // time of the first word
-	resumed int       // tokens from a saved state
+	first   time.Time         // time of the first word
+	kept    *engine.PrefixKey // key of the text in the caches; nil if nothing is kept
 	calls   []call
 }
 
@@ -125,39 +125,27 @@ func (w *writer) write(ctx context.Context) {
 	var result *engine.Result
 	lease, err := w.load(ctx)
 	if err == nil {
-		w.resumed = w.p.restore(ctx, lease, w.a.chat)
 		result, err = w.generate(ctx, lease)
 	}
-	if errors.Is(err, engine.ErrLogits) {
-		w.forgetState()
-	}
 	stored := w.settle(ctx, lease, result, err)
-	var held *holding
-	if result != nil {
-		held = w.p.hold(lease, w.a.chat, w.a.message, result)
-	}
-	// Publish only after the lease is released and the state is recorded, so that a
-	// listener that retries or unloads sees both.
-	if held != nil && held.now {
-		w.tell(stored)
-		w.p.saveNow(w.a.chat, held)
-		lease.Release()
-		return
-	}
-	if lease != nil {
+	w.keepPrefix()
+	if lease != nil { // first, so that a listener that retries or unloads sees it
 		lease.Release()
 	}
 	w.tell(stored)
 	w.p.titleLater(w.m, &stored)
 }
 
-// forgetState deletes the chat's saved state, because it may be the cause of NaN
-// results. The next answer processes the whole chat again.
-func (w *writer) forgetState() {
+// keepPrefix records what the answer has left in the caches, to erase it with its chat.
+func (w *writer) keepPrefix() {
+	if w.kept == nil {
+		return
+	}
 	ctx, cancel := w.p.lasting()
 	defer cancel()
-	if err := w.p.o.Store.DropState(ctx, w.a.chat); err != nil {
-		w.p.log.Warn("saved state not deleted", "err", err)
+	err := w.p.o.Store.KeepPrefix(ctx, w.a.message, w.kept[:])
+	if err != nil {
+		w.p.log.Warn("the text of a chat stays in the cache when the chat is deleted", "err", err)
 	}
 }
 
@@ -175,13 +163,14 @@ func (w *writer) load(ctx context.Context) (*pool.Lease, error) {
 
 func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Result, error) {
 	w.a.change(func() { w.a.waiting = waiting{Phase: "prepare"} })
+	w.request.Kept = func(key engine.PrefixKey) { w.kept = &key }
 	w.request.Queued = func() {
 		if full(lease.Engine) {
 			w.a.change(func() { w.a.waiting = waiting{Phase: "queue"} })
 		}
 	}
 	layout := lease.Engine.KV()
-	live := figures{Resumed: w.resumed, Context: lease.Engine.Context(), Bytes: layout.Bytes(), Token: int64(layout.BytesPerToken())}
+	live := figures{Context: lease.Engine.Context(), Bytes: layout.Bytes(), Token: int64(layout.BytesPerToken())}
 	var began, first time.Time // start of the prompt, and of the answer
 	for ev, err := range lease.Engine.Generate(ctx, w.request) {
 		if err != nil {
@@ -190,7 +179,7 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 		switch ev.Kind {
 		case engine.Prefill:
 			if began.IsZero() {
-				began, live.Cached, live.Resumed = time.Now(), ev.Done, min(w.resumed, ev.Done)
+				began, live.Cached, live.Resumed = time.Now(), ev.Done, ev.FromDisk
 			}
 			live.Prompt = ev.Total
 			span := time.Since(began)
@@ -326,7 +315,7 @@ func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Messag
 	}
 	s.Full = result.Full
 	s.PromptTokens, s.CachedTokens, s.OutputTokens, s.Finish = result.Prompt, result.Cached, result.Completion, result.Finish
-	s.ResumedFrom = min(max(w.resumed, result.FromDisk), result.Cached)
+	s.ResumedFrom = min(result.FromDisk, result.Cached)
 	if result.Completion > 1 && result.Decode > 0 {
 		s.TokensPerS = float64(result.Completion-1) / result.Decode.Seconds()
 	}

@@ -95,7 +95,6 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 
 // apply applies the settings that need no reload.
 func (p *Page) apply(s *config.Settings) error {
-	p.o.Store.SetStateBudget(budget(s))
 	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL, s.Library.HubToken); err != nil {
 		return err
 	}
@@ -103,14 +102,6 @@ func (p *Page) apply(s *config.Settings) error {
 		return p.o.Level(s.App.LogLevel)
 	}
 	return nil
-}
-
-// budget converts the disk limit for states to the store's form.
-func budget(s *config.Settings) int64 {
-	if s.Server.StateBudget == 0 {
-		return -1 // keep none; 0 would select the store's default
-	}
-	return int64(s.Server.StateBudget)
 }
 
 // tail is the number of log bytes in the diagnostics.

@@ -23,7 +23,7 @@ export interface Stats {
   prompt_tokens?: number;
   /** prompt tokens that were in the cache and not computed again */
   cached_tokens?: number;
-  /** cached tokens that were read from a saved state */
+  /** cached tokens that were read from disk */
   resumed_tokens?: number;
   output_tokens?: number;
   /** milliseconds to the first token */
