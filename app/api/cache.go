@@ -89,7 +89,7 @@ func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.pool.Options()
+	o, err := s.pool.Options(m.Path)
 	if err != nil {
 		return err
 	}

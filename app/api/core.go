@@ -17,6 +17,7 @@ import (
 	"godwit/app/config"
 	"godwit/app/pool"
 	"godwit/app/telemetry"
+	"godwit/app/tune"
 	"godwit/engine"
 )
 
@@ -29,6 +30,7 @@ type Options struct {
 	Version  string
 	Log      *slog.Logger // nil for none
 	Page     fs.FS        // files served at /; nil for no page
+	Tuned    *tune.Book   // settings of single models; may be nil
 }
 
 // Server is the API.

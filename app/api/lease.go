@@ -16,7 +16,15 @@ import (
 // model is a leased model as calls see it. It counts for the request of ctx.
 func (s *Server) model(ctx context.Context, l *pool.Lease) *wire.Model {
 	wire.TallyOf(ctx).Use(l.Model.Name)
-	return &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
+	return &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.defaultsOf(l.Model.Path), Load: l.Load}
+}
+
+// defaultsOf returns the defaults of requests to the model at a path.
+func (s *Server) defaultsOf(path string) wire.Defaults {
+	d := s.live.Load().defaults
+	s.o.Tuned.Sample(path, &d.Sampling)
+	d.MaxTokens = s.o.Tuned.MaxTokens(path, d.MaxTokens)
+	return d
 }
 
 // lease loads the model of a call.

@@ -31,6 +31,7 @@ type chatCmd struct {
 	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables in the chat template."`
 	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Maximum reasoning tokens; then reasoning is ended and the answer follows. -1: no limit; 0: no reasoning."`
 	ReasoningMessage   string `name:"reasoning-budget-message" placeholder:"TEXT" default:"" help:"Text inserted when --reasoning-budget ends the reasoning."`
+	path               string // file of the model
 	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether reasoning models think before they answer: auto, on or off. auto: as the template says."`
 }
 
@@ -41,7 +42,7 @@ type message struct {
 }
 
 // Run answers once, or holds a conversation until the input ends.
-func (c *chatCmd) Run(r *run) error {
+func (c *chatCmd) Run(r *run) (err error) {
 	if c.File != "" {
 		b, err := os.ReadFile(c.File)
 		if err != nil {
@@ -60,7 +61,11 @@ func (c *chatCmd) Run(r *run) error {
 		return usage{err}
 	}
 	c.Parallel = 1
-	e, err := r.open(r.ctx, c.Model, &c.loadFlags)
+	if c.path, err = r.find(c.Model); err != nil {
+		return err
+	}
+	r.tuned().Load(c.path, &c.Engine)
+	e, err := r.open(r.ctx, c.path, &c.loadFlags)
 	if err != nil {
 		return err
 	}
@@ -215,7 +220,8 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 		on := c.Reasoning == "on"
 		chat.Thinking = &on
 	}
-	req := engine.Request{Chat: chat, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
+	req := engine.Request{Chat: chat, Sampling: c.params(), MaxTokens: r.tuned().MaxTokens(c.path, max(c.Predict, 0))}
+	r.tuned().Sample(c.path, &req.Sampling)
 	req.Budget = &engine.Budget{Tokens: c.ReasoningBudget, Message: c.ReasoningMessage}
 	if r.screen {
 		count := imagesIn(talk)

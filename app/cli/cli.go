@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -27,6 +28,7 @@ import (
 	"godwit/app/device"
 	"godwit/app/ledger"
 	"godwit/app/telemetry"
+	"godwit/app/tune"
 	"godwit/engine"
 )
 
@@ -39,6 +41,7 @@ type root struct {
 	Pull       pullCmd       `cmd:"" help:"Download a model into the library."`
 	List       listCmd       `cmd:"" aliases:"ls" help:"List the library."`
 	Show       showCmd       `cmd:"" help:"Show a model's metadata, template, licence and cache plan."`
+	Tune       tuneCmd       `cmd:"" help:"Show or change the settings of one model."`
 	Rm         rmCmd         `cmd:"" help:"Remove a model from the library."`
 	Tokenize   tokenizeCmd   `cmd:"" help:"Turn text on standard input into token ids."`
 	Detokenize detokenizeCmd `cmd:"" help:"Convert token ids to text."`
@@ -73,6 +76,7 @@ type run struct {
 	flags  map[string]bool                          // names of the flags on the command line
 	memory *engine.Memory                           // memory of the models that are loaded
 	drawn  *atomic.Pointer[progressbar.ProgressBar] // progress bar on the terminal
+	tuned  func() *tune.Book                        // settings of single models
 
 	env      config.Env
 	app      config.App                                                        // settings, including flags
@@ -291,6 +295,9 @@ func (r *run) settings() error {
 	if r.home, err = config.UserFolders(os.LookupEnv); err != nil {
 		return err
 	}
+	r.tuned = sync.OnceValue(func() *tune.Book {
+		return tune.Open(filepath.Join(r.home.Data, tune.FileName), tune.Options{Given: r.given, Log: r.log})
+	})
 	r.file, err = config.Open(filepath.Join(r.home.Config, "config.toml"))
 	var problems *config.Problems
 	if errors.As(err, &problems) && r.file != nil {

@@ -60,18 +60,19 @@ func (r *run) host(o hosting) (_ *host, err error) {
 		}
 	}()
 	h.close = append(h.close, o.library.Close)
-	load := pool.Fixed(o.engine)
+	load := r.loading(&o)
 	var live *config.Live
 	if o.page != nil {
 		var wrong error
 		if live, wrong = r.live(&o.settings); wrong != nil {
 			o.page.notices = append(o.page.notices, "Settings: "+wrong.Error())
 		}
-		load = func() (engine.Options, error) {
+		load = func(path string) (engine.Options, error) {
 			s, err := live.Settings()
 			if err != nil {
 				return engine.Options{}, err
 			}
+			r.tuned().Load(path, &s.Engine)
 			return r.paging(&s.Engine)
 		}
 	}
@@ -90,7 +91,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	if states == "" {
 		states = filepath.Join(r.home.Data, "slots")
 	}
-	to := api.Options{Settings: o.settings, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log}
+	to := api.Options{Settings: o.settings, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
 	if o.page != nil && o.page.native == nil {
 		to.Page = r.page // the window already has its page, and web browsers do not need one
 	}
@@ -111,9 +112,9 @@ func (r *run) host(o hosting) (_ *host, err error) {
 }
 
 // keeping adds a prefix store to load's options.
-func keeping(load func() (engine.Options, error), kept *engine.Prefixes) func() (engine.Options, error) {
-	return func() (engine.Options, error) {
-		o, err := load()
+func keeping(load func(path string) (engine.Options, error), kept *engine.Prefixes) func(path string) (engine.Options, error) {
+	return func(path string) (engine.Options, error) {
+		o, err := load(path)
 		o.Prefixes = kept
 		return o, err
 	}
@@ -133,6 +134,18 @@ func (h *host) Close() error {
 		h.api.Close()
 	}
 	return h.closed()
+}
+
+// loading returns the options of loads without a page: fixed ones, except for models
+// with settings of their own.
+func (r *run) loading(o *hosting) func(path string) (engine.Options, error) {
+	return func(path string) (engine.Options, error) {
+		e := o.settings.Engine
+		if !r.tuned().Load(path, &e) {
+			return o.engine, nil
+		}
+		return r.optionsQuietly(&e, wait)
+	}
 }
 
 // live returns the settings that the page displays and changes.
@@ -167,7 +180,7 @@ func (h *host) openPage(r *run, live *config.Live, o *hosting) error {
 	}
 	p, err := page.New(h.models, page.Options{
 		Store: chats, Library: o.library, Settings: live, Model: o.model, Engine: r.paging,
-		Version: Version, Log: r.log, LogFile: r.logFile, Level: r.level, Native: o.page.native, Lab: newPageLab(r), Notices: notices,
+		Version: Version, Log: r.log, LogFile: r.logFile, Level: r.level, Native: o.page.native, Tuned: r.tuned(), Lab: newPageLab(r), Notices: notices,
 	})
 	if err != nil {
 		return err

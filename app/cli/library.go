@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +27,7 @@ func (r *run) library(c config.Library) (*hub.Library, error) {
 	r.hide(c.HubToken)
 	return hub.Open(hub.Options{
 		Dir: filepath.Join(r.home.Data, "models"), Folders: c.Folders, URL: c.HubURL,
-		Token: c.HubToken, Log: r.log,
+		Token: c.HubToken, Log: r.log, Removed: func(ctx context.Context, path string) error { return r.tuned().Forget(ctx, path) },
 	})
 }
 

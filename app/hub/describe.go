@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"godwit/engine/dtype"
@@ -26,9 +27,15 @@ type Info struct {
 	Vocab      int    `json:"vocab"`
 	Template   string `json:"template,omitempty"` // chat template; List omits it
 	Licence    string `json:"licence,omitempty"`
+	Base       string `json:"-"` // general.basename, otherwise general.name, in lower case
+	Chats      bool   `json:"-"` // has a chat template
 	Tools      bool   `json:"-"` // the chat template supports tools
+	Thinking   bool   `json:"-"` // the chat template lets the model think before it answers
+	Infill     bool   `json:"-"` // has tokens to fill a gap in a text
 	NonCausal  bool   `json:"-"` // attention is not causal, so the model cannot generate
 	Vision     bool   `json:"-"` // reads pictures with the projector next to it
+
+	Sampling map[string]float64 `json:"-"` // values of general.sampling, by our names of the parameters
 }
 
 // Describe reads the head of a model file.
@@ -66,7 +73,10 @@ func describe(f *gguf.File) Info {
 	i.Template, _ = f.KV.String("tokenizer.chat_template")
 	causal, said := f.KV.Bool(arch + ".attention.causal")
 	i.NonCausal = said && !causal
-	i.Tools = strings.Contains(i.Template, "tools")
+	i.Base = strings.ToLower(cmp.Or(f.KV.Line("general.basename"), i.Title))
+	i.Chats = strings.TrimSpace(i.Template) != ""
+	i.Tools, i.Thinking, i.Infill = strings.Contains(i.Template, "tools"), thinks(i.Template), fills(f)
+	i.Sampling = samplingIn(f)
 	if i.HeadDim == 0 && i.Heads > 0 {
 		i.HeadDim = i.Embedding / i.Heads
 	}
@@ -80,6 +90,70 @@ func describe(f *gguf.File) Info {
 		i.Parameters += int64(f.Tensors[t].Rows()) * int64(f.Tensors[t].Shape[0])
 	}
 	return i
+}
+
+// samplingKeys are the keys below general.sampling with our names. Source: converter and
+// llama_model_meta_key_str in llama.cpp's llama.h.
+var samplingKeys = map[string]string{
+	"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
+	"penalty_repeat": "repeat_penalty", "penalty_last_n": "repeat_last_n",
+	"xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold",
+}
+
+// samplingIn returns the sampling parameters that a file recommends.
+func samplingIn(f *gguf.File) map[string]float64 {
+	var out map[string]float64
+	for key, name := range samplingKeys {
+		v, ok := f.KV.Value("general.sampling." + key)
+		if !ok {
+			continue
+		}
+		x, ok := number(v)
+		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
+			continue
+		}
+		if out == nil {
+			out = map[string]float64{}
+		}
+		out[name] = x
+	}
+	return out
+}
+
+// number returns a number with the digits of its own type: 0.95 as a float32 is 0.95.
+func number(v gguf.Value) (float64, bool) {
+	if n, ok := v.Int(); ok {
+		return float64(n), true
+	}
+	x, ok := v.Float()
+	if float64(float32(x)) == x {
+		x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', -1, 32), 64)
+	}
+	return x, ok
+}
+
+// thinkMarks are what templates contain that write or strip reasoning.
+var thinkMarks = []string{"enable_thinking", "<think>", "</think>", "[THINK]", "reasoning_content", "<|channel|>analysis", "<seed:think>", "thinking_budget"}
+
+// thinks reports whether a chat template lets the model think before it answers.
+func thinks(template string) bool {
+	return slices.ContainsFunc(thinkMarks, func(mark string) bool { return strings.Contains(template, mark) })
+}
+
+// Prefix tokens of the models that can fill a gap, for files that do not name them.
+// Source: llama_vocab in llama.cpp's llama-vocab.cpp.
+var gapTokens = []string{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>"}
+
+// fills reports whether a model has a token for the text before a gap.
+func fills(f *gguf.File) bool {
+	if _, ok := f.KV.Uint("tokenizer.ggml.fim_pre_token_id"); ok {
+		return true
+	}
+	if _, ok := f.KV.Uint("tokenizer.ggml.prefix_token_id"); ok {
+		return true
+	}
+	v, _ := f.KV.Value("tokenizer.ggml.tokens")
+	return slices.ContainsFunc(gapTokens, v.HasString)
 }
 
 // Names of general.file_type. Source: llama_ftype in llama.cpp's llama.h.

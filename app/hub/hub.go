@@ -12,6 +12,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,6 +55,10 @@ type Options struct {
 	AllowPrivate bool     // permits addresses of local networks
 	MaxBytes     int64    // largest file to download; 0 for 1 TiB
 	Log          *slog.Logger
+
+	// Removed is called with the path of a model's first file when the last model with
+	// that file has been removed; nil for none.
+	Removed func(ctx context.Context, path string) error
 }
 
 // Home returns the folder for Godwit's data; see fetch.Home.

@@ -386,10 +386,23 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: %s is outside of %s; delete the file yourself", ErrNotFound, m.Path, l.dir)
 	}
 	e := entries[i]
+	entries = slices.Delete(entries, i, i+1)
+	shared := slices.ContainsFunc(entries, func(o entry) bool { return o.Files[0].Path == e.Files[0].Path })
 	if e.Profile != nil {
-		return l.forget(ctx, &e)
+		err = l.forget(ctx, &e)
+	} else {
+		err = l.drop(ctx, &e, shared)
 	}
-	if entries = slices.Delete(entries, i, i+1); slices.ContainsFunc(entries, func(o entry) bool { return o.Files[0].Path == e.Files[0].Path }) {
+	if err == nil && !shared && l.o.Removed != nil {
+		err = l.o.Removed(ctx, m.Path)
+	}
+	return err
+}
+
+// drop removes a model from the index, and its files unless it is linked or derived
+// models share them.
+func (l *Library) drop(ctx context.Context, e *entry, shared bool) error {
+	if shared {
 		return l.change(ctx, func(x *index) error { // models derived from it keep the files
 			x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Name == e.Name && old.Profile == nil })
 			return nil

@@ -14,7 +14,7 @@ type adapters struct {
 
 // Adapters lists the adapters in the options with their current scales.
 func (p *Pool) Adapters() ([]engine.LoRA, error) {
-	o, err := p.o.Engine()
+	o, err := p.o.Engine("")
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (p *Pool) Borrow(path string, wanted func()) *Lease {
 // EraseText deletes texts from the loaded models and the prefix store, given the keys that
 // engine.Request.Kept got.
 func (p *Pool) EraseText(ctx context.Context, keys []engine.PrefixKey) error {
-	o, err := p.o.Engine()
+	o, err := p.o.Engine("")
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 // open loads a model with the current options and a context of at least the given
 // number of tokens.
 func (p *Pool) open(ctx context.Context, e *entry, least int) (*engine.Engine, error) {
-	o, err := p.o.Engine()
+	o, err := p.o.Engine(e.info.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,9 @@ import (
 type Options struct {
 	Library *hub.Library // may be nil
 	Model   *hub.Model   // the only model; nil for the models of Library
-	// Engine returns the options of a load from the current settings.
-	Engine    func() (engine.Options, error)
+	// Engine returns the options of a load from the current settings. path is the file of
+	// the model; empty for no particular one.
+	Engine    func(path string) (engine.Options, error)
 	KeepAlive time.Duration // how long an idle model stays loaded; negative: for ever
 	Watch     Watcher
 	// Free returns the free bytes for a load that replaces the model at path, or 0
@@ -39,8 +40,8 @@ type Options struct {
 }
 
 // Fixed returns options that do not change, for Options.Engine.
-func Fixed(o engine.Options) func() (engine.Options, error) {
-	return func() (engine.Options, error) { return o, nil }
+func Fixed(o engine.Options) func(path string) (engine.Options, error) {
+	return func(string) (engine.Options, error) { return o, nil }
 }
 
 // Watcher is notified of changes to models. Its functions must not block or call the pool;
@@ -182,10 +183,10 @@ func (p *Pool) KeepAlive(span time.Duration) {
 // Library returns the library of the models; nil without one.
 func (p *Pool) Library() *hub.Library { return p.library }
 
-// Options returns the current options of a load. A plan made with them counts the memory
-// of the loaded models.
-func (p *Pool) Options() (engine.Options, error) {
-	o, err := p.o.Engine()
+// Options returns the current options of a load of the model at a path. A plan made with
+// them counts the memory of the loaded models.
+func (p *Pool) Options(path string) (engine.Options, error) {
+	o, err := p.o.Engine(path)
 	p.account(&o)
 	return o, err
 }

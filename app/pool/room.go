@@ -76,7 +76,7 @@ func (p *Pool) Fits(m *hub.Model, least int) error {
 	if now == nil || least <= now.Context() {
 		return nil
 	}
-	o, err := p.Options()
+	o, err := p.Options(m.Path)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -129,6 +130,19 @@ func (v Value) Strings() ([]string, bool) {
 		list = append(list, s)
 	}
 	return list, true
+}
+
+// HasString reports whether an array of strings contains s.
+func (v Value) HasString(s string) bool {
+	if !v.IsArray || v.Kind != String || !bytes.Contains(v.raw, []byte(s)) {
+		return false
+	}
+	for x := range v.strings() {
+		if x == s {
+			return true
+		}
+	}
+	return false
 }
 
 // strings iterates over an array of strings, whose lengths parse has checked.

@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -20,7 +19,7 @@ import (
 )
 
 // errAnswering rejects a change to a chat that is being answered.
-var errAnswering = errors.New("wait for the current response or stop it first")
+var errAnswering = errors.New(textAnswering)
 
 func keyOf(kind string, id int64) string { return kind + "/" + strconv.FormatInt(id, 10) }
 
@@ -237,7 +236,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
-		return nil, bad("the message is empty")
+		return nil, bad(textEmptyMessage)
 	}
 	m, err := p.modelFor(q.Model)
 	if err != nil {
@@ -264,7 +263,7 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	defer p.answers.give(message.Chat)
 	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
-		return nil, bad("the message is empty")
+		return nil, bad(textEmptyMessage)
 	}
 	ctx := context.WithoutCancel(r.Context())
 	edited, err := p.o.Store.Edit(ctx, message.ID, q.Content, q.Attachments)
@@ -285,7 +284,7 @@ func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	defer p.answers.give(message.Chat)
 	if message.Role != store.Assistant {
-		return nil, bad("only a response can be regenerated")
+		return nil, bad(textOnlyResponses)
 	}
 	return p.begin(context.WithoutCancel(r.Context()), m, message.Chat, message.Parent)
 }
@@ -343,11 +342,11 @@ func (p *Page) modelFor(name string) (hub.Model, error) {
 	}
 	switch {
 	case name == "":
-		return m, bad("add a model under Models first")
+		return m, bad(textNoModel)
 	case !ok:
-		return m, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("%q is no longer in your library; choose another model", name)}
+		return m, refuse(http.StatusNotFound, "not_found", textModelGone, name)
 	case m.Error != "":
-		return m, &refusal{http.StatusConflict, "unusable", fmt.Sprintf("%s cannot be used: %s", name, m.Error)}
+		return m, refuse(http.StatusConflict, "unusable", textModelUnusable, name, m.Error)
 	}
 	return m, nil
 }

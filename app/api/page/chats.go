@@ -235,7 +235,7 @@ func (p *Page) export(ctx context.Context, w io.Writer, chat int64, as string) (
 	case "markdown":
 		return "text/markdown; charset=utf-8", p.o.Store.ExportMarkdown(ctx, w, chat)
 	}
-	return "", bad("cannot export as %.32q; use json or markdown", as)
+	return "", bad(textExportForm, as)
 }
 
 func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -244,7 +244,7 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(chats) == 0 {
-		return nil, bad("there are no chats to export")
+		return nil, bad(textNoChats)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := p.o.Store.ExportJSON(r.Context(), w); err != nil {
@@ -280,9 +280,9 @@ func (p *Page) sayLeftOut(chats []store.Chat, wrong map[int]error) {
 		return
 	}
 	first := slices.Min(slices.Collect(maps.Keys(wrong)))
-	said := fmt.Sprintf("The settings of the imported chat “%.80s” were left out: %.200v.", chats[first].Title, wrong[first])
+	said := fmt.Sprintf(noticeLeftOut, chats[first].Title, wrong[first])
 	if more := len(wrong) - 1; more > 0 {
-		said += fmt.Sprintf(" So were those of %d more.", more)
+		said += fmt.Sprintf(noticeMoreLeftOut, more)
 	}
 	p.say("warning", said)
 }

@@ -21,6 +21,7 @@ import (
 	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/app/store"
+	"godwit/app/tune"
 	"godwit/engine"
 	"godwit/engine/cpu"
 	"godwit/engine/testmodel"
@@ -91,8 +92,9 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 		t.Fatal(err)
 	}
 	kept := engine.OpenPrefixes(engine.PrefixOptions{Dir: filepath.Join(dir, "prefixes"), Disk: 1 << 30, Memory: 64 << 20})
+	tuned := tune.Open(filepath.Join(dir, tune.FileName), tune.Options{})
 	o := Options{
-		Store: chats, Settings: live, Version: "1.2.3",
+		Store: chats, Settings: live, Version: "1.2.3", Tuned: tuned,
 		Engine: func(c *config.Engine) (engine.Options, error) {
 			want, err := engine.ParseCacheTypes(c.CacheTypeK, c.CacheTypeV)
 			ctx := c.CtxSize
@@ -104,7 +106,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 			}, err
 		},
 	}
-	library := hub.Options{Dir: filepath.Join(dir, "models"), URL: "https://hub.invalid"}
+	library := hub.Options{Dir: filepath.Join(dir, "models"), URL: "https://hub.invalid", Removed: tuned.Forget}
 	if change != nil {
 		change(&o, &library)
 	}
@@ -112,7 +114,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 		t.Fatal(err)
 	}
 	var p *Page
-	models, err := pool.New(pool.Options{Library: o.Library, KeepAlive: time.Duration(start.Server.KeepAlive), Engine: func() (engine.Options, error) { return p.reload() }})
+	models, err := pool.New(pool.Options{Library: o.Library, KeepAlive: time.Duration(start.Server.KeepAlive), Engine: func(path string) (engine.Options, error) { return p.reload(path) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +123,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	}
 	p.titles.wait = time.Hour // no title by itself
 	start.Server.Port = 0
-	s, err := api.New(models, api.Options{Settings: start})
+	s, err := api.New(models, api.Options{Settings: start, Tuned: tuned})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -83,7 +82,7 @@ func (p *Page) downloadsChanged() {
 func (p *Page) searchHub(_ http.ResponseWriter, r *http.Request) (any, error) {
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
 	if query == "" {
-		return nil, bad("enter a search term")
+		return nil, bad(textSearchTerm)
 	}
 	repos, err := p.find(r.Context(), query)
 	if err != nil {
@@ -151,7 +150,7 @@ func (p *Page) startDownload(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	if q.Ref == "" {
-		return nil, bad("which model?")
+		return nil, bad(textDownloadName)
 	}
 	if err := hub.CheckName(q.Ref); err != nil {
 		return nil, err
@@ -240,7 +239,7 @@ func (p *Page) halt(w http.ResponseWriter, r *http.Request) (string, error) {
 	}
 	p.downloads.mu.Unlock()
 	if t == nil {
-		return "", fmt.Errorf("%w: no download of %q has begun", hub.ErrNotFound, q.Ref)
+		return "", of(hub.ErrNotFound, textNoDownload, q.Ref)
 	}
 	if ended != nil {
 		<-ended

@@ -15,23 +15,8 @@ import (
 	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/app/store"
+	"godwit/app/tune"
 )
-
-// refusal is an error with its status.
-type refusal struct {
-	status  int
-	code    string
-	message string
-}
-
-func (r *refusal) Error() string { return r.message }
-
-func bad(format string, args ...any) error {
-	return &refusal{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
-}
-
-// gone is the message about something that was deleted.
-const gone = "this no longer exists; it may have been deleted in another window"
 
 // classes maps errors of the packages below to statuses.
 var classes = []struct {
@@ -55,6 +40,8 @@ var classes = []struct {
 	{hub.ErrServer, http.StatusBadGateway, "hub_server"},
 	{hub.ErrNetwork, http.StatusBadGateway, "hub_network"},
 	{hub.ErrBlocked, http.StatusBadRequest, "hub_blocked"},
+	{tune.ErrFull, http.StatusInsufficientStorage, "full"},
+	{tune.ErrNewer, http.StatusConflict, "newer_settings"},
 	{config.ErrValue, http.StatusBadRequest, "bad_value"},
 	{config.ErrDamaged, http.StatusConflict, "damaged_settings"},
 	{pool.ErrBusy, http.StatusConflict, "busy"},
@@ -78,7 +65,7 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.As(err, &we):
 		status, code = we.Status, we.Code
 	case errors.As(err, &tooLarge):
-		status, code, message = http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the request is larger than %d MiB", tooLarge.Limit>>20)
+		status, code, message = http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf(textTooLarge, tooLarge.Limit>>20)
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.is) {
@@ -90,14 +77,14 @@ func fail(w http.ResponseWriter, err error) {
 	case ok:
 		message = what
 	case errors.Is(err, store.ErrNotFound):
-		message = gone
+		message = textGone
 	case errors.Is(err, store.ErrNewer):
-		message = "this was written by a newer version of Godwit and cannot be read"
+		message = textNewer
 	case status == http.StatusRequestTimeout:
 		w.Header().Set("Connection", "close") // bytes that still arrive are not a new request
-		message = "the request arrived too slowly"
+		message = textTooSlow
 	case code == "broken_off":
-		message = "the request ended early"
+		message = textEndedEarly
 	}
 	send(w, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }
@@ -126,7 +113,7 @@ func read(w http.ResponseWriter, r *http.Request, size int64, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return bad("the request is not what the page sends: %v", err)
+		return bad(textNotThePage, err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type machine struct {
 }
 
 func (p *Page) machine() machine {
-	o, err := p.reload()
+	o, err := p.reload("")
 	if err != nil || o.Driver == nil {
 		return machine{}
 	}
@@ -199,7 +199,7 @@ func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s, err = s.With(q.Changes); err != nil {
 		return nil, err
 	}
-	o, err := p.o.Engine(&s.Engine)
+	o, err := p.options(f.Path, &s)
 	if err != nil {
 		return nil, bad("%v", err)
 	}
@@ -305,7 +305,7 @@ func (p *Page) activeCache(_ http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	if p.models.Standing(f.Path).State != pool.Loaded {
-		return nil, &refusal{http.StatusConflict, "not_loaded", f.Name + " is not loaded"}
+		return nil, refuse(http.StatusConflict, "not_loaded", textNotLoaded, f.Name)
 	}
 	lease, err := p.models.Acquire(r.Context(), f, pool.Terms{})
 	if err != nil {
@@ -345,9 +345,6 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	u := usage{Model: c.Model, Reserved: own.MaxTokens}
-	if s, err := p.o.Settings.Settings(); err == nil && u.Reserved == 0 {
-		u.Reserved = max(0, s.Sampling.Predict) // -1 means until the model ends the answer
-	}
 	for _, m := range slices.Backward(path) {
 		if m.Stats.PromptTokens > 0 {
 			u.Used, u.Model = m.Stats.PromptTokens+m.Stats.OutputTokens, m.Model
@@ -355,6 +352,9 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 		}
 	}
 	f, err := p.modelFor(u.Model)
+	if s, wrong := p.o.Settings.Settings(); wrong == nil && u.Reserved == 0 {
+		u.Reserved = p.o.Tuned.MaxTokens(f.Path, max(0, s.Sampling.Predict)) // -1 means until the model ends the answer
+	}
 	if err != nil {
 		return u, nil //nolint:nilerr // the model has gone: what is used is known
 	}
@@ -375,11 +375,7 @@ func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
 		u.BytesUsed = min(int64(l.BytesPerToken())*int64(u.Used), u.Bytes)
 		return nil
 	}
-	s, err := p.o.Settings.Settings()
-	if err != nil {
-		return err
-	}
-	o, err := p.o.Engine(&s.Engine)
+	o, err := p.reload(f.Path)
 	if err != nil {
 		return err
 	}

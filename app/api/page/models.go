@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"godwit/app/hub"
 	"godwit/app/pool"
+	"godwit/app/tune"
 	"godwit/engine"
 )
 
@@ -27,6 +27,12 @@ type model struct {
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
 	Stale    bool       `json:"stale,omitempty"` // settings for loading have changed since the load
+	// Settings are the model's own; nil for none.
+	Settings *tune.Settings `json:"settings,omitempty"`
+	// Advice is what the model's maker recommends; nil if that is unknown.
+	Advice *tune.Advice `json:"advice,omitempty"`
+	// Can lists what the model can do, by its file: tools, thinking, vision, infill, embedding.
+	Can []string `json:"can,omitempty" ts:"('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[]"`
 	// Measuring is the progress of the calibration before the load; nil without one.
 	Measuring *progress `json:"measuring,omitempty"`
 	// Preparing is the calibration in the background, for the next load; nil without one.
@@ -116,6 +122,12 @@ func (p *Page) standing(f *hub.Model) model {
 	st := p.models.Standing(f.Path)
 	m := model{Model: *f, State: st.State, Context: st.Context, Bytes: st.Bytes}
 	m.Template = ""
+	if own := p.o.Tuned.Of(f.Path); !own.Empty() {
+		m.Settings = &own
+	}
+	if m.Can = abilities(f); !pool.Embeds(f) {
+		m.Advice = tune.Recommend(&f.Info)
+	}
 	p.library.mu.Lock()
 	defer p.library.mu.Unlock()
 	if now, ok := p.library.preparing[f.Path]; ok {
@@ -123,7 +135,7 @@ func (p *Page) standing(f *hub.Model) model {
 	}
 	switch st.State {
 	case pool.Loaded:
-		now, err := p.reload()
+		now, err := p.reload(f.Path)
 		used := st.Options
 		used.Prefixes, now.Prefixes = nil, nil // the prefix store is not a setting
 		m.Stale = err == nil && !reflect.DeepEqual(used, now)
@@ -188,7 +200,7 @@ func (p *Page) lookUp(name string) (hub.Model, bool) {
 func (p *Page) named(r *http.Request) (hub.Model, error) {
 	m, ok := p.lookUp(r.PathValue("name"))
 	if !ok {
-		return m, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("there is no model %.128q in the library", r.PathValue("name"))}
+		return m, refuse(http.StatusNotFound, "not_found", textNoSuchModel, r.PathValue("name"))
 	}
 	return m, nil
 }
@@ -372,9 +384,9 @@ func examplePath() string {
 func unreadable(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return bad("there is no file or folder %s", path)
+		return bad(textNoFile, path)
 	case errors.Is(err, fs.ErrPermission):
-		return bad("Godwit may not read %s", path)
+		return bad(textMayNotRead, path)
 	}
 	return bad("%v", err)
 }
@@ -382,7 +394,7 @@ func unreadable(path string, err error) error {
 // ggufs returns the file at a path, or the model files in a folder.
 func ggufs(path string) ([]string, error) {
 	if path = strings.TrimSpace(path); path == "" {
-		return nil, bad("enter the path of a GGUF file, or of a folder with GGUF files")
+		return nil, bad(textEnterPath)
 	}
 	if rest, ok := strings.CutPrefix(path, "~"+string(filepath.Separator)); ok {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -390,7 +402,7 @@ func ggufs(path string) ([]string, error) {
 		}
 	}
 	if !filepath.IsAbs(path) {
-		return nil, bad("enter the full path, such as %s", examplePath())
+		return nil, bad(textFullPath, examplePath())
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -410,7 +422,7 @@ func ggufs(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, bad("there is no GGUF file in %s", path)
+		return nil, bad(textNoGGUF, path)
 	}
 	return files, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // errNoWindow is the response to requests that need a window.
-var errNoWindow = errors.New("only the window of Godwit can do this, not a page in a browser")
+var errNoWindow = errors.New(textNoWindow)
 
 func (p *Page) pickModels(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if p.o.Native == nil {
@@ -73,7 +73,7 @@ func (p *Page) nativeOpen(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	u, err := url.Parse(q.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
-		return nil, bad("%.256q is not a web address", q.URL)
+		return nil, bad(textNotWeb, q.URL)
 	}
 	return nil, p.o.Native.Open(u.String())
 }
@@ -104,7 +104,7 @@ func (p *Page) nativeSave(w http.ResponseWriter, r *http.Request) (any, error) {
 	case "diagnostics":
 		err = p.diagnose(&data)
 	default:
-		err = bad("%.32q cannot be saved", q.What)
+		err = bad(textCannotSave, q.What)
 	}
 	if err != nil {
 		return nil, err

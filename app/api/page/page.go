@@ -26,6 +26,7 @@ import (
 	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/app/store"
+	"godwit/app/tune"
 	"godwit/engine"
 )
 
@@ -49,6 +50,7 @@ type Options struct {
 	Library  *hub.Library
 	Settings *config.Live
 	Engine   func(*config.Engine) (engine.Options, error)
+	Tuned    *tune.Book // settings of single models; may be nil
 	Model    *hub.Model // a model outside of the library; nil for none
 	Version  string
 	Log      *slog.Logger             // nil for none
@@ -136,13 +138,21 @@ func (p *Page) spawn(f func()) bool {
 	return true
 }
 
-// reload returns the engine's options for the current settings.
-func (p *Page) reload() (engine.Options, error) {
+// reload returns the engine's options for a load of the model at a path with the current
+// settings. The path is empty for no particular model.
+func (p *Page) reload(path string) (engine.Options, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return engine.Options{}, err
 	}
-	return p.o.Engine(&s.Engine)
+	return p.options(path, &s)
+}
+
+// options returns the engine's options for a load of the model at a path.
+func (p *Page) options(path string, s *config.Settings) (engine.Options, error) {
+	e := s.Engine
+	p.o.Tuned.Load(path, &e)
+	return p.o.Engine(&e)
 }
 
 // Path is the path at which the page's handler is mounted.
@@ -156,7 +166,7 @@ func Keyless(path string) bool { return path != configPath }
 // been checked.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != configPath && !p.trusted(r) {
-		fail(w, &refusal{http.StatusForbidden, "wrong_token", "the token of the page is missing, or from an earlier run of Godwit; reload the page"})
+		fail(w, refuse(http.StatusForbidden, "wrong_token", textWrongToken))
 		return
 	}
 	p.mux.ServeHTTP(w, r)
@@ -212,5 +222,5 @@ func (p *Page) noticesChanged() {
 // Reasons for the end of a run.
 var (
 	errStopped = errors.New("stopped") // stopped by the user
-	errClosing = errors.New("the program is closing")
+	errClosing = errors.New(textClosing)
 )

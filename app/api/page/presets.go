@@ -95,15 +95,15 @@ func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error
 	var f presetFile
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, textBody))
 	if err := dec.Decode(&f); err != nil || f.Format != presetFormat || dec.More() {
-		return nil, bad("this is not a file of presets that Godwit exported")
+		return nil, bad(textNotPresets)
 	}
 	if f.Version != 1 {
-		return nil, bad("the file has version %d of presets; this Godwit reads version 1", f.Version)
+		return nil, bad(textPresetVersion, f.Version)
 	}
 	list := make([]store.Preset, 0, len(f.Presets))
 	for _, x := range f.Presets {
 		if _, _, err := readSettings(x.Settings); err != nil {
-			return nil, bad("preset “%.80s”: %v", x.Name, err)
+			return nil, bad(textPresetFault, x.Name, err)
 		}
 		list = append(list, store.Preset{Name: x.Name, System: x.System, Model: x.Model, Settings: x.Settings})
 	}

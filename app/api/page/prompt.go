@@ -10,6 +10,7 @@ import (
 
 	"godwit/app/api/wire"
 	"godwit/app/config"
+	"godwit/app/hub"
 	"godwit/app/store"
 	"godwit/engine"
 )
@@ -29,12 +30,12 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 	if err := json.Unmarshal(raw, &c); err != nil {
 		var other *json.UnmarshalTypeError
 		if errors.As(err, &other) {
-			return c, nil, bad("the settings of the chat cannot be read: %s is a %s", cmp.Or(other.Field, "all"), other.Value)
+			return c, nil, bad(textChatField, cmp.Or(other.Field, "all"), other.Value)
 		}
-		return c, nil, bad("the settings of the chat cannot be read: %v", err)
+		return c, nil, bad(textChatSettings, err)
 	}
 	if c.MaxTokens < 0 {
-		return c, nil, bad("the maximum length of an answer is %d tokens; want 0 or more", c.MaxTokens)
+		return c, nil, bad(textLength, c.MaxTokens)
 	}
 	known := 0
 	for _, f := range engine.SamplingFields() {
@@ -49,7 +50,7 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 		set = append(set, f)
 	}
 	if known < len(c.Sampling) {
-		return c, nil, bad("the settings of the chat name a sampling parameter that does not exist")
+		return c, nil, bad(textNoParameter)
 	}
 	return c, set, nil
 }
@@ -64,9 +65,10 @@ func sampling(c *config.Sampling) engine.Sampling {
 	return s
 }
 
-// request returns the engine's request for an answer to the last of the messages.
-// With goOn, the answer continues the last message.
-func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engine.Request, error) {
+// request returns the engine's request for an answer of m to the last of the messages.
+// With goOn, the answer continues the last message. What the chat leaves out comes from
+// the settings of m, then from those for all models.
+func (p *Page) request(chat *store.Chat, m *hub.Model, path []store.Message, goOn bool) (engine.Request, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return engine.Request{}, err
@@ -76,6 +78,8 @@ func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engin
 		return engine.Request{}, err
 	}
 	r := engine.Request{Sampling: sampling(&s.Sampling), MaxTokens: max(s.Sampling.Predict, 0)}
+	p.o.Tuned.Sample(m.Path, &r.Sampling)
+	r.MaxTokens = p.o.Tuned.MaxTokens(m.Path, r.MaxTokens)
 	for _, f := range set {
 		if err := f.Set(&r.Sampling, own.Sampling[f.Name]); err != nil {
 			return r, bad("%v", err)

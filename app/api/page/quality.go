@@ -93,7 +93,7 @@ func (p *Page) quality(_ http.ResponseWriter, r *http.Request) (any, error) {
 // measurable returns a model that can be measured, with the settings for it.
 func (p *Page) measurable(name string) (hub.Model, *config.Engine, error) {
 	if p.o.Lab == nil {
-		return hub.Model{}, nil, &refusal{http.StatusNotImplemented, "no_lab", "measuring is not available"}
+		return hub.Model{}, nil, refuse(http.StatusNotImplemented, "no_lab", textNoLab)
 	}
 	m, err := p.modelFor(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func (l *lab) begin(ctx context.Context, model string) (context.Context, error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.now != nil {
-		return nil, &refusal{http.StatusConflict, "measuring", l.now.Model + " is being measured; one model at a time"}
+		return nil, refuse(http.StatusConflict, "measuring", textMeasuring, l.now.Model)
 	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.now = &measuring{Model: model, State: "running"}

@@ -60,6 +60,7 @@ func (p *Page) endpoints() map[string]handler {
 		"POST /app/models/{name}/settle": p.stopPreparing,
 		"POST /app/models/{name}/reload": p.reloadModel,
 		"POST /app/models/{name}/reveal": p.revealModel,
+		"POST /app/models/{name}/tune":   p.tuneModel,
 		"POST /app/library/import":       p.importModel,
 		"POST /app/library/pick":         p.pickModels,
 		"POST /app/library/upload":       p.uploadModel,
@@ -93,7 +94,7 @@ func (p *Page) routes() {
 		p.mux.Handle(pattern, p.handle(h))
 	}
 	p.mux.HandleFunc("/app/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, &refusal{http.StatusNotFound, "not_found", "unknown endpoint"})
+		fail(w, refuse(http.StatusNotFound, "not_found", textNoEndpoint))
 	})
 }
 
@@ -115,7 +116,7 @@ func (p *Page) handle(h handler) http.Handler {
 func id(r *http.Request) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || n <= 0 {
-		return 0, bad("%.32q is not an id", r.PathValue("id"))
+		return 0, bad(textNotID, r.PathValue("id"))
 	}
 	return n, nil
 }
@@ -128,7 +129,7 @@ func number(r *http.Request, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, bad("%s: %.32q is not a number", name, text)
+		return 0, bad(textNotNumber, name, text)
 	}
 	return n, nil
 }

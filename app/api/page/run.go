@@ -34,7 +34,7 @@ func (p *Page) lasting() (context.Context, context.CancelFunc) {
 func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
 	p.titles.yield()
 	message := d.Message()
-	request, err := p.asks(ctx, message, goOn)
+	request, err := p.asks(ctx, &m, message, goOn)
 	if err != nil {
 		_, err = p.end(d, message, err)
 		return err
@@ -59,7 +59,7 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 }
 
 // asks returns the engine's request for a message.
-func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Request, error) {
+func (p *Page) asks(ctx context.Context, model *hub.Model, m store.Message, goOn bool) (engine.Request, error) {
 	chat, err := p.o.Store.Chat(ctx, m.Chat)
 	if err != nil {
 		return engine.Request{}, err
@@ -68,7 +68,7 @@ func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Req
 	if err != nil {
 		return engine.Request{}, err
 	}
-	return p.request(&chat, path, goOn)
+	return p.request(&chat, model, path, goOn)
 }
 
 // end stores a draft without text.
@@ -274,10 +274,10 @@ func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.R
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) { // the other error means that another program has deleted the chat
 			w.p.log.Error("answer not stored", "err", err)
-			w.p.say("error", "An answer could not be stored: "+err.Error())
+			w.p.say("error", fmt.Sprintf(noticeNotStored, err))
 		}
 		stored = m
-		stored.Status, stored.Error = store.Failed, "not stored: "+err.Error()
+		stored.Status, stored.Error = store.Failed, fmt.Sprintf(textNotStored, err)
 	}
 	return stored
 }
@@ -341,13 +341,13 @@ func advice(err error) string {
 	case errors.As(err, &long):
 		room := ""
 		if long.Prompt == long.Context {
-			room = ", including one for the answer"
+			room = adviceRoom
 		}
-		return fmt.Sprintf("This chat would need %s tokens; the context holds %s%s. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or start a new chat.", grouped(long.Prompt), grouped(long.Context), room)
+		return fmt.Sprintf(adviceTooLong, grouped(long.Prompt), grouped(long.Context), room)
 	case errors.Is(err, engine.ErrClosed):
-		return "The model was unloaded during the response. Regenerate to load it again."
+		return adviceUnloaded
 	case errors.Is(err, engine.ErrMemory):
-		return text + ". Choose a shorter context or smaller cache types under Settings, KV cache, or a smaller model."
+		return fmt.Sprintf(adviceMemory, text)
 	}
 	return text
 }

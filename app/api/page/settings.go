@@ -63,9 +63,9 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	for name := range q.Changes {
 		switch p.o.Settings.Origin(name) {
 		case config.FromFlag:
-			return nil, bad("%s is set on the command line, which overrides the settings file", name)
+			return nil, bad(textFlagWins, name)
 		case config.FromEnvironment:
-			return nil, bad("%s is set in the environment, which overrides the settings file", name)
+			return nil, bad(textEnvironmentWins, name)
 		}
 	}
 	old, err := p.o.Settings.Settings()

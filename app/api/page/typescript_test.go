@@ -20,6 +20,7 @@ import (
 	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/app/store"
+	"godwit/app/tune"
 	"godwit/engine/kv"
 )
 
@@ -48,6 +49,8 @@ var wireTypes = []struct {
 	{"Share", progress{}},
 	{"Preparing", preparing{}},
 	{"Profile", hub.Profile{}},
+	{"ModelSettings", tune.Settings{}},
+	{"Advice", tune.Advice{}},
 	{"Model", model{}},
 	{"ModelDetail", detail{}},
 	{"Progress", hub.Progress{}},

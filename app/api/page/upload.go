@@ -2,7 +2,6 @@ package page
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -19,10 +18,10 @@ import (
 func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
 	if !fileName(name) {
-		return nil, bad("%.128q is not the name of a GGUF file", name)
+		return nil, bad(textNotGGUFName, name)
 	}
 	if !p.library.copy(name) {
-		return nil, &refusal{http.StatusConflict, "busy", "a file " + name + " is being copied already"}
+		return nil, refuse(http.StatusConflict, "busy", textCopying, name)
 	}
 	defer p.library.copied(name)
 	dir := filepath.Join(p.o.Library.Dir(), "imported")
@@ -35,7 +34,7 @@ func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	defer root.Close() //nolint:errcheck // a folder opened for reading
 	if _, err := root.Stat(name); err == nil {
-		return nil, fmt.Errorf("%w: %s has already been copied", hub.ErrExists, name)
+		return nil, of(hub.ErrExists, textCopied, name)
 	}
 	if err := copyIn(root, name, r.Body); err != nil {
 		return nil, err

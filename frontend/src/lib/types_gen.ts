@@ -150,6 +150,29 @@ export interface Profile {
   licence?: string;
 }
 
+export interface ModelSettings {
+  /** values by the names of engine.SamplingFields */
+  sampling?: Record<string, number>;
+  /** maximum tokens of an answer */
+  max_tokens?: number;
+  /** tokens of one chat */
+  context?: number;
+  /** KV preset: off, quality, balanced or small */
+  preset?: string;
+  /** layers on the GPU */
+  gpu_layers?: number;
+  /** path of a template, or the name of a built-in one */
+  chat_template?: string;
+  /** the recommendation was taken or declined */
+  answered?: boolean;
+}
+
+export interface Advice {
+  sampling: Record<string, number>;
+  /** URL of the recommendation; empty if it is in the model's file */
+  source: string;
+}
+
 export interface Model {
   name: string;
   /** absolute path of the first file */
@@ -198,6 +221,12 @@ export interface Model {
   loaded_bytes?: number;
   /** settings for loading have changed since the load */
   stale?: boolean;
+  /** Settings are the model's own; nil for none. */
+  settings?: ModelSettings;
+  /** Advice is what the model's maker recommends; nil if that is unknown. */
+  advice?: Advice;
+  /** Can lists what the model can do, by its file: tools, thinking, vision, infill, embedding. */
+  can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
   /** Preparing is the calibration in the background, for the next load; nil without one. */
@@ -250,6 +279,12 @@ export interface ModelDetail {
   loaded_bytes?: number;
   /** settings for loading have changed since the load */
   stale?: boolean;
+  /** Settings are the model's own; nil for none. */
+  settings?: ModelSettings;
+  /** Advice is what the model's maker recommends; nil if that is unknown. */
+  advice?: Advice;
+  /** Can lists what the model can do, by its file: tools, thinking, vision, infill, embedding. */
+  can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
   /** Preparing is the calibration in the background, for the next load; nil without one. */

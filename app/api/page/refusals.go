@@ -1,0 +1,94 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Texts of refusals. The page shows them with a capital letter; a test keeps other texts
+// for people out of the other files.
+const (
+	textAnswering       = "wait for the current response or stop it first"
+	textEmptyMessage    = "the message is empty"
+	textOnlyResponses   = "only a response can be regenerated"
+	textNoModel         = "add a model under Models first"
+	textModelGone       = "%q is no longer in your library; choose another model"
+	textModelUnusable   = "%s cannot be used: %s"
+	textNoSuchModel     = "there is no model %.128q in the library"
+	textExportForm      = "cannot export as %.32q; use json or markdown"
+	textNoChats         = "there are no chats to export"
+	textSearchTerm      = "enter a search term"
+	textDownloadName    = "name the model to download"
+	textNoDownload      = "no download of %q has begun"
+	textNotThePage      = "the request is not what the page sends: %v"
+	textNoFile          = "there is no file or folder %s"
+	textMayNotRead      = "Godwit may not read %s"
+	textEnterPath       = "enter the path of a GGUF file, or of a folder with GGUF files"
+	textFullPath        = "enter the full path, such as %s"
+	textNoGGUF          = "there is no GGUF file in %s"
+	textNotWeb          = "%.256q is not a web address"
+	textCannotSave      = "%.32q cannot be saved"
+	textNotPresets      = "this is not a file of presets that Godwit exported"
+	textPresetVersion   = "the file has version %d of presets; this Godwit reads version 1"
+	textPresetFault     = "preset “%.80s”: %v"
+	textChatField       = "the settings of the chat cannot be read: %s is a %s"
+	textChatSettings    = "the settings of the chat cannot be read: %v"
+	textLength          = "the maximum length of an answer is %d tokens; want 0 or more"
+	textNoParameter     = "the settings of the chat name a sampling parameter that does not exist"
+	textNotID           = "%.32q is not an id"
+	textNotNumber       = "%s: %.32q is not a number"
+	textFlagWins        = "%s is set on the command line, which overrides the settings file"
+	textEnvironmentWins = "%s is set in the environment, which overrides the settings file"
+	textNotGGUFName     = "%.128q is not the name of a GGUF file"
+	textCopying         = "a file %s is being copied already"
+	textCopied          = "%s has already been copied"
+	textNotLoaded       = "%s is not loaded"
+	textWrongToken      = "the token of the page is missing, or from an earlier run of Godwit; reload the page"
+	textClosing         = "the program is closing"
+	textNoWindow        = "only the window of Godwit can do this, not a page in a browser"
+	textNoLab           = "measuring is not available"
+	textMeasuring       = "%s is being measured; one model at a time"
+	textNotTuned        = "settings of single models are not available"
+	textNoEndpoint      = "unknown endpoint"
+	textGone            = "this no longer exists; it may have been deleted in another window"
+	textTooLarge        = "the request is larger than %d MiB"
+	textNewer           = "this was written by a newer version of Godwit and cannot be read"
+	textTooSlow         = "the request arrived too slowly"
+	textEndedEarly      = "the request ended early"
+	textNotStored       = "not stored: %v"
+)
+
+// Texts of notices and of failed answers, which are whole sentences.
+const (
+	noticeNotStored   = "An answer could not be stored: %v."
+	noticeLeftOut     = "The settings of the imported chat “%.80s” were left out: %.200v."
+	noticeMoreLeftOut = " So were those of %d more."
+	adviceTooLong     = "This chat would need %s tokens; the context holds %s%s. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or start a new chat."
+	adviceRoom        = ", including one for the answer"
+	adviceUnloaded    = "The model was unloaded during the response. Regenerate to load it again."
+	adviceMemory      = "%s. Choose a shorter context or smaller cache types under Settings, KV cache, or a smaller model."
+)
+
+// refusal is an error with its status.
+type refusal struct {
+	status  int
+	code    string
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// refuse returns the refusal with one of the texts.
+func refuse(status int, code, text string, args ...any) error {
+	return &refusal{status, code, fmt.Sprintf(text, args...)}
+}
+
+// bad returns the refusal of a request that cannot be served.
+func bad(text string, args ...any) error {
+	return refuse(http.StatusBadRequest, "bad_request", text, args...)
+}
+
+// of returns an error of a class of another package with one of the texts.
+func of(class error, text string, args ...any) error {
+	return fmt.Errorf("%w: %s", class, fmt.Sprintf(text, args...))
+}
