@@ -96,6 +96,8 @@ type Options struct {
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
+	ReuseShifted int // least length of a text behind an edit that is reused, which changes answers; 0 reuses none
+
 	// ChatTemplates replace the templates in model files.
 	ChatTemplates []ChatTemplate
 
@@ -335,7 +337,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
 		Queue:      cmp.Or(p.Options.Queue, DefaultQueue),
 		StateModel: len(g.States) > 0, SingleRows: x.backend.Info().Backend != cpu.Driver{}.Name(), Observe: p.Options.Observe, Ended: e.warnSaturated,
-		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
+		Shift: p.Options.ContextShift, Splice: p.Options.ReuseShifted, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
 	}
 	if err == nil && !m.Config().Embedding {
 		o.Prefixes, o.Identity = p.Options.Prefixes, identity
@@ -345,6 +347,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 		o.Unkept = func(err error) { x.log.Warn("prefix not stored", "err", err) }
 	}
 	e.sched = sched.New(c.prog, c.cache, o)
+	e.sched.WarnSplice(x.log)
 	x.log.Info("model loaded", "model", m.Config().Name, "arch", m.Config().Arch, "device", x.backend.Info().Detail,
 		"ctx", p.Context, "bytes", c.prog.Memory().Weights+c.prog.Memory().Cache)
 	h := holding(c.prog, &p.Layout)

@@ -416,7 +416,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	}
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: stop, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
-		Prompt: len(g.prompt), Cached: st.Cached, Stored: st.Stored, FromDisk: st.FromDisk, Ended: st.Ended, Why: st.Why, Completion: len(g.tokens), Reasoning: g.thought,
+		Prompt: len(g.prompt), Cached: st.Cached, Spliced: st.Spliced, Stored: st.Stored, FromDisk: st.FromDisk, Ended: st.Ended, Why: st.Why, Completion: len(g.tokens), Reasoning: g.thought,
 		Drafted: st.Drafted, Accepted: st.Accepted, Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts, Full: full,
 	}})
 	g.out.close()

@@ -129,6 +129,7 @@ type Result struct {
 	Slot       int
 	Prompt     int    // tokens of the prompt
 	Cached     int    // prompt tokens that were reused
+	Spliced    int    // reused tokens that were read at another position, see Options.ReuseShifted
 	Stored     int    // reused tokens that came from memory or disk, not from a slot
 	FromDisk   int    // reused tokens that were read from disk
 	Ended      int    // position at which reuse ended

@@ -73,7 +73,7 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	o := engine.Options{
 		Threads: c.Threads, NoRepack: c.Repack == "off", FloatAttn: c.AttnMath == "float",
 		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch, MaxStep: maxStep(c.MaxStep),
-		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, Log: r.log,
+		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, ReuseShifted: c.ReuseShifted, Log: r.log,
 	}
 	o.Calibrations, o.NoCalibration = r.calibrations(), !c.KVCalibrate
 	o.NoMMap, o.Lock, o.Memory = !c.MMap, c.MLock, r.memory

@@ -176,6 +176,7 @@ func whole(have, n, remaining int) int {
 // within the prompt, where the state will be kept.
 func (s *Sched) border(i, n int) int {
 	have := len(s.slots[i].tokens)
+	n = min(n, max(s.slots[i].task.nextSplice()-have, 0))
 	for _, pos := range s.slots[i].task.stops {
 		if pos > have {
 			n = min(n, pos-have)

@@ -50,6 +50,7 @@ type tiny struct {
 	rows    int
 	window  int       // window of the second layer; 0 for none
 	exact   kv.Window // zero: the defaults of the types
+	splice  int
 	shift   bool
 	rotary  []kv.Rotary // RoPE of the keys; nil for none
 	seed    uint64      // seed for shuffling the pages
@@ -78,7 +79,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{layout: &layout, mem: map[int]*[2][3][]byte{}, strict: c.k.Name == "f32" && !c.shift, delay: c.delay, rotary: c.rotary}
+	f := &fake{layout: &layout, mem: map[int]*[2][3][]byte{}, strict: c.k.Name == "f32" && !c.shift && c.splice == 0, delay: c.delay, rotary: c.rotary}
 	for i := range layout.Layers {
 		y := &layout.Layers[i]
 		g := &layout.Groups[y.Group]
@@ -99,12 +100,13 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 		o.Prefixes, o.Identity = c.kept, []byte("tiny")
 		o.Unkept = func(err error) { t.Error("not kept:", err) }
 	}
-	if c.shift {
-		o.Shift, o.Rotary = true, c.rotary
+	if c.shift || c.splice > 0 {
+		o.Shift, o.Rotary = c.shift, c.rotary
 		if c.rotary == nil {
 			o.Rotary = make([]kv.Rotary, 2)
 		}
 	}
+	o.Splice = c.splice
 	s := sched.New(f, cache, o)
 	t.Cleanup(s.Close)
 	return s, f

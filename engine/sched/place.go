@@ -32,6 +32,7 @@ func (s *Sched) assignSlots() {
 			kept = append(kept, s.queue[k:]...)
 			break
 		} else if i := s.choose(t); i >= 0 {
+			t.splices = s.findSplices(t, i)
 			s.start(t, i)
 		} else {
 			kept = append(kept, t)
@@ -247,11 +248,14 @@ func common(a, b []llm.Token) int {
 }
 
 // dropIdle empties the least recently used idle slot.
-func (s *Sched) dropIdle() bool {
+func (s *Sched) dropIdle() bool { return s.dropIdleBut(-1) }
+
+// dropIdleBut empties the least recently used idle slot other than except.
+func (s *Sched) dropIdleBut(except int) bool {
 	best := -1
 	for i := range s.slots {
 		sl := &s.slots[i]
-		if sl.task == nil && len(sl.tokens) > 0 && (best < 0 || sl.used < s.slots[best].used) {
+		if i != except && sl.task == nil && len(sl.tokens) > 0 && (best < 0 || sl.used < s.slots[best].used) {
 			best = i
 		}
 	}

@@ -109,6 +109,7 @@ type Stats struct {
 	Slot      int
 	Prompt    int        // tokens of the prompt
 	Cached    int        // prompt tokens that were not read again
+	Spliced   int        // prompt tokens whose rows were copied from another position, see Options.Splice
 	Stored    int        // cached tokens that came from the prefix store
 	FromDisk  int        // cached tokens whose pages were on disk
 	TextKey   prefix.Key // key of the text's last whole page, for EraseText; zero if the text is not kept
@@ -133,6 +134,9 @@ type Options struct {
 	// as many rows as fit, judging by the speed of earlier steps. Results do
 	// not depend on it. 0 means no limit.
 	MaxStep time.Duration
+	// Splice is the number of tokens from which on a part of a prompt that a slot holds at another
+	// position is copied from there. 0 copies nothing.
+	Splice int
 	// SingleRows is set if the device has separate kernels for single rows. Each draft row is then
 	// a span of its own.
 	SingleRows bool
@@ -226,6 +230,7 @@ type task struct {
 	draft    []llm.Token // draft tokens that follow tokens
 	picks    []pick      // choices made outside the loop
 
+	splices  []splice  // parts of the prompt that are copied from other slots, ascending
 	stops    []int     // positions of the prompt, ascending, at which a chunk ends and is kept
 	evicted  time.Time // time when the store dropped the page after the part that it has
 	alike    int       // number of leading prompt tokens that slots or the store have
@@ -469,9 +474,10 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	} else {
 		t.stats.Decode = time.Since(t.first)
 	}
-	if sl.mixed > 0 {
+	if sl.mixed > 0 && (t.stats.Spliced == 0 || t.stats.Shifts > 0) {
 		s.cut(i, sl.mixed)
 	}
+	t.splices = nil
 	if s.o.StateModel && err == nil {
 		err = s.cache.Checkpoint(sl.seq)
 	}

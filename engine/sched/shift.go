@@ -128,27 +128,36 @@ func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int
 		return nil // V is a view of K
 	}
 	m := mover{prog: s.prog, y: y, layer: layer, side: side, x: make([]float32, y.Side(side).HeadDim*y.KVHeads)}
-	rows := make([][3][]byte, len(old))
-	for pos, from := range old {
-		m.ropeShifts, m.from, m.to = nil, pos, pos
-		if pos >= keep {
-			m.from += drop
-			if side == kv.K {
-				m.ropeShifts = by
-			}
+	return s.rewriteRows(&m, i, 0, old, func(pos int) (int, []ropeShift) {
+		switch {
+		case pos < keep:
+			return pos, nil
+		case side == kv.K:
+			return pos + drop, by
 		}
+		return pos + drop, nil
+	})
+}
+
+// rewriteRows copies rows of m's layer from old cells to the cells that slot i has now, for
+// positions from first on. origin returns a row's old position and the rotation to the new one.
+func (s *Sched) rewriteRows(m *mover, i, first int, old []cells, origin func(pos int) (from int, by []ropeShift)) error {
+	rows := make([][3][]byte, len(old))
+	for k, from := range old {
+		m.to = first + k
+		m.from, m.ropeShifts = origin(m.to)
 		var err error
-		if rows[pos], err = m.read(from, m.wanted(s.cells(y.Group, s.slots[i].seq, pos))); err != nil {
+		if rows[k], err = m.read(from, m.wanted(s.cells(m.y.Group, s.slots[i].seq, m.to))); err != nil {
 			return err
 		}
 	}
-	for pos := range rows {
-		to := s.cells(y.Group, s.slots[i].seq, pos)
-		for part, row := range rows[pos] {
+	for k := range rows {
+		to := s.cells(m.y.Group, s.slots[i].seq, first+k)
+		for part, row := range rows[k] {
 			if row == nil {
 				continue
 			}
-			if err := s.prog.WriteRow(layer, side, kv.Tier(part), to[part], row); err != nil {
+			if err := m.prog.WriteRow(m.layer, m.side, kv.Tier(part), to[part], row); err != nil {
 				return err
 			}
 		}

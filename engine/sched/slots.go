@@ -92,6 +92,9 @@ func (s *Sched) Save(ctx context.Context, i int, w io.Writer) (n int, err error)
 		if sl, err = s.idleSlot(i); err != nil {
 			return
 		}
+		if sl.mixed > 0 { // what follows is not what a cold run computes
+			s.cut(i, sl.mixed)
+		}
 		n = len(sl.tokens)
 		if err = writeTokens(w, sl.tokens); err == nil {
 			err = s.cache.Save(w, sl.seq, s.prog)

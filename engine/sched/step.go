@@ -14,11 +14,12 @@ import (
 
 // step runs one batch. It reports false if there was nothing to run.
 func (s *Sched) step() bool {
+	spliced := s.spliceAll()
 	s.plan()
 	decode, prefill := s.build()
 	b := &s.batch
 	if len(b.Tokens) == 0 {
-		return false
+		return spliced
 	}
 	s.cache.Fill(b)
 	s.pictures(b)

@@ -100,9 +100,10 @@ func (w Whose) Salt(own string) string {
 // Ended says where the reuse of a prompt ended and why, without any text. It is a
 // part of every dialect's usage.
 type Ended struct {
-	At  int    `json:"cache_ended_at,omitempty"`
-	Why string `json:"cache_ended_why,omitempty"`
+	Shifted int    `json:"cache_shifted,omitempty"` // reused tokens that were read at another position
+	At      int    `json:"cache_ended_at,omitempty"`
+	Why     string `json:"cache_ended_why,omitempty"`
 }
 
 // EndOf returns the end of an answer's reuse.
-func EndOf(r *engine.Result) Ended { return Ended{r.Ended, r.Why} }
+func EndOf(r *engine.Result) Ended { return Ended{r.Spliced, r.Ended, r.Why} }

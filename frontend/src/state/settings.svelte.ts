@@ -88,6 +88,7 @@ export function label(name: string): string {
     'engine.innerq': msg.settings_equalise_key_channels(),
     'engine.attn_math': msg.settings_attention_precision(),
     'engine.context_shift': msg.settings_context_shift(),
+    'engine.reuse_shifted': msg.settings_reuse_shifted(),
     'sampling.top_k': msg.top_k(),
     'sampling.top_p': msg.top_p(),
     'sampling.min_p': msg.min_p(),
