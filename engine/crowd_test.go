@@ -178,7 +178,11 @@ func TestCrowd(t *testing.T) {
 		}
 		want := kv.Want{K: list[draw.IntN(len(list))], V: list[draw.IntN(len(list))]}
 		t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
-			u, n := gather(t, m, want, rand.New(rand.NewPCG(seed, uint64(i)<<8|11)))
+			memory := 0.0
+			if i%3 == 0 {
+				memory = 1 + draw.Float64()
+			}
+			u, n := gather(t, m, want, memory, rand.New(rand.NewPCG(seed, uint64(i)<<8|11)))
 			used, moved = used+u, moved+n
 		})
 	}
@@ -188,22 +192,26 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// gather runs a crowd. It returns how many prompt tokens came from the cache, and
+// gather runs a crowd. If memory is not 0, a conversation has that multiple of the least
+// memory that works. It returns how many prompt tokens came from the cache, and
 // how many slots were saved and restored.
-func gather(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) (used, moved int) {
+func gather(t *testing.T, m reuseModel, want kv.Want, memory float64, rng *rand.Rand) (used, moved int) {
 	c := &crowd{rng: rng, slots: 2 + rng.IntN(3)}
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: []int64{0, 1 << 30}[rng.IntN(2)], o: engine.Options{
 		Context: 768, Cells: []int{768, 768 * c.slots}[rng.IntN(2)], Parallel: c.slots, UBatch: []int{64, 96, 512}[rng.IntN(3)],
 		Want: want, NoCalibration: true, Threads: 1,
 	}}
+	if memory > 0 {
+		k.o.KV.Memory = int64(memory * float64(leastMemory(t, k.path, k.o)))
+	}
 	o := k.o
 	o.Parallel, o.Cells, o.UBatch = 1, 768, 512
 	c.warm, c.cold = k, openPath(t, k.path, o)
 	c.vocab = c.cold.Config().Vocab
-	memory := int64(1) << (17 + rng.IntN(12))
+	kept := int64(1) << (17 + rng.IntN(12))
 	open := func() {
 		if k.store == nil {
-			k.store = prefix.Open(prefix.Options{Dir: k.dir, Disk: k.disk, Memory: memory})
+			k.store = prefix.Open(prefix.Options{Dir: k.dir, Disk: k.disk, Memory: kept})
 		}
 		k.open()
 	}

@@ -58,6 +58,7 @@ func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 // out which cache types a load uses.
 func (m *Model) smallest(o Options, cache kv.Settings) Options {
 	o.Context, o.Cells, o.KV = min(m.Config().Context, MinContext), 0, cache
+	o.KV.Memory = 0 // may be too little for this context, and decides no type
 	return o
 }
 

@@ -83,6 +83,14 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 		ctx = asked
 	}
 	p, err := m.sized(o, ctx, pool)
+	var small *kv.BudgetError
+	if errors.As(err, &small) && asked == 0 && small.Largest >= max(o.AtLeast, kv.PageCells) {
+		own = min(own, small.Largest)
+		if p, err = m.sized(o, own, pool); err == nil {
+			p.note(slog.LevelInfo, "context cut to what fits in the memory of a conversation", slog.Int("ctx", own), slog.Int("model_ctx", ctx))
+		}
+		ctx = own
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +135,7 @@ func (m *Model) filled(o Options) Options {
 	s := &o.KV // these models are never measured
 	s.Calibration, s.Uncalibrated, s.SelfCalibrate, s.CalibratedLater = nil, false, false, false
 	s.InnerQ, s.Equalised = kv.InnerQ{}, nil
+	s.Memory = 0
 	return o
 }
 
@@ -146,6 +155,7 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	if s.Cells == 0 {
 		s.Cells = ctx
 	}
+	s.Reach, s.Undivided = ctx, p.undivided()
 	p.Options = o
 	if p.Layout, err = m.layout(g, ctx, o.Want, o.Preset, s); err != nil {
 		return nil, err
@@ -188,6 +198,15 @@ func (p *Prepared) rows(ctx int) int {
 		n = max(n, x.LargestTile(p.Options.ImageLimits)+p.Options.Parallel)
 	}
 	return min(n, max(ctx, 1))
+}
+
+// undivided returns the largest number of rows that must be read in one step, 0 for
+// none.
+func (p *Prepared) undivided() int {
+	if x := p.model.projector; x != nil && x.Whole {
+		return x.LargestTile(p.Options.ImageLimits)
+	}
+	return 0
 }
 
 // holds returns an error if the chosen device has no kernel for the cache of a layer that

@@ -125,8 +125,8 @@ func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	}
 	s := kv.Settings{
 		Policy: c.KVPolicy, BoundaryBy: c.BoundaryBy, Strict: c.KVStrict,
-		InnerQ:      kv.InnerQ{Groups: c.InnerQ.Groups, Strength: c.InnerQ.Strength},
-		ExactWindow: c.ExactWindow, ExactSinks: c.ExactSinks, AutoBits: c.KVAuto,
+		InnerQ: kv.InnerQ{Groups: c.InnerQ.Groups, Strength: c.InnerQ.Strength},
+		Memory: int64(c.KVMemory), ExactWindow: c.ExactWindow, ExactSinks: c.ExactSinks, AutoBits: c.KVAuto,
 		AutoAsymmetric: onOff(&c.AutoAsymmetric), SWABypass: onOff(c.SWABypass), Temperature: onOff(&c.TBQTemperature),
 	}
 	return want, s, nil

@@ -163,6 +163,9 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 		}
 		fmt.Fprintln(r.out)
 	}
+	if err := r.printAlong(p); err != nil {
+		return err
+	}
 	if p.PassingBytes > 0 {
 		fmt.Fprintf(r.out, "\n%s of exact pages for the prompt being read, shared by all layers\n", size(p.PassingBytes))
 	}
@@ -175,6 +178,22 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	}
 	_, err := fmt.Fprintln(r.out)
 	return err
+}
+
+// printAlong prints how many tokens are exact at several lengths, if a conversation
+// has a memory of its own.
+func (r *run) printAlong(p *kv.Plan) error {
+	const lines = 8
+	if len(p.Along) == 0 {
+		return nil
+	}
+	fmt.Fprintf(r.out, "\nmemory of one conversation: %s\n", size(p.Memory))
+	t := newTable("TOKENS", "EXACT", "BYTES")
+	for i := range lines {
+		s := &p.Along[(i+1)*len(p.Along)/lines-1]
+		t.add(strconv.Itoa(s.Tokens), strconv.Itoa(s.Exact), size(s.Bytes))
+	}
+	return t.write(r.out)
 }
 
 // printSensitivity prints how much each cache matters, if that was measured.

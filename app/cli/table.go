@@ -126,6 +126,9 @@ func (c *evalTableCmd) head() string {
 func (c *evalTableCmd) name(p kv.Pair) string {
 	name := p.String()
 	w, s := c.ExactWindow, c.ExactSinks
+	if c.KVMemory > 0 {
+		name += fmt.Sprintf(", %v a conversation", c.KVMemory)
+	}
 	switch {
 	case w != nil && s != nil && *w > 0:
 		name += fmt.Sprintf(", window %d+%d", *w, *s)

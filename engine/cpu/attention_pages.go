@@ -33,8 +33,7 @@ func (p *pages) exactRows(pg int) int {
 	if p.exact == nil || p.exact[pg] < 0 {
 		return 0
 	}
-	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // first position that reads the page in packed form
-	return max(0, min(p.rows, leaves-p.pos))
+	return max(0, min(p.rows, p.t.cache.window.Leaves(pg)-p.pos))
 }
 
 // cells returns the number of cells of a page.

@@ -23,6 +23,9 @@ func holds(l *kv.Layout, device string) error {
 		if !own.Owns() {
 			continue
 		}
+		if own.Exact.Budget != nil {
+			return fmt.Errorf("%w: an exact window that depends on the position (--kv-memory), on %s; the CPU backend runs it, and --exact-window runs here", backend.ErrUnsupported, device)
+		}
 		k, v, err := caches(own, own.RopeBase)
 		if err == nil {
 			_, err = shaders.NewAttention(k, v, y.Heads, own.KVHeads, 1)

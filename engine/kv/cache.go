@@ -165,6 +165,11 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 	c.newBatch()
 	c.settle(s)
 	c.touch(s)
+	if pagesOf(s.len+n) > pagesOf(s.len) {
+		if err := c.bound(seq, s, n); err != nil {
+			return err
+		}
+	}
 	for g := range c.pools {
 		if err := c.reserve(seq, s, g, n); err != nil {
 			return err

@@ -23,7 +23,12 @@ func TestCacheProperties(t *testing.T) {
 				var kept []*pieces
 				t.Repeat(map[string]func(*rapid.T){
 					"extend": func(t *rapid.T) {
-						w.extend(t, seq.Draw(t, "seq"), rapid.IntRange(0, w.c.layout.Settings.UBatch).Draw(t, "n"))
+						i := seq.Draw(t, "seq")
+						n := rapid.IntRange(0, w.c.layout.Settings.UBatch).Draw(t, "n")
+						if most := w.c.layout.reach() - len(w.values[i]); w.c.layout.budget() != nil {
+							n = min(n, w.c.Step(llm.Seq(i)), most)
+						}
+						w.extend(t, i, n)
 					},
 					"truncate": func(t *rapid.T) {
 						i := seq.Draw(t, "seq")

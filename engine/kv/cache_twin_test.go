@@ -17,6 +17,7 @@ var byPage = &Type{Name: "late", Elems: 32, Bytes: 14, Codes: Codes{Bits: 3, Pac
 // wants are the types of the shapes that do not use q8_0 and q4_0.
 var wants = map[string]Want{
 	"late": {byPage, byPage}, "late windows": {byPage, Q4_0}, "one": {Q4_0, byPage},
+	"budget late": {byPage, byPage}, "budget windows": {byPage, Q4_0}, "budget hybrid": {F16, byPage},
 }
 
 // shapes are the models for testing the cache's bookkeeping.
@@ -61,6 +62,22 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 		l := model(4, 2, 1, 32)
 		l[0].Cached, l[0].StateBytes = false, 12
 		return l, exact(Settings{Cells: 640, Seqs: 3, UBatch: 96, Checkpoints: 5}, 70, 0)
+	},
+	"budget": func() ([]LayerInfo, Settings) {
+		return model(2, 2, 2, 32), Settings{Cells: 1280, Seqs: 3, UBatch: 96, Reach: 960, Memory: 300 << 10}
+	},
+	"budget late": func() ([]LayerInfo, Settings) {
+		return model(5, 2, 2, 32), exact(Settings{Cells: 1920, Seqs: 3, UBatch: 200, Memory: 900 << 10}, 64, 4)
+	},
+	"budget windows": func() ([]LayerInfo, Settings) {
+		l := model(6, 2, 1, 32)
+		l[0].Window, l[1].Window, l[2].Window = 40, 200, 40
+		return l, exact(Settings{Cells: 1280, Seqs: 3, UBatch: 150, Memory: 400 << 10}, 1, 3)
+	},
+	"budget hybrid": func() ([]LayerInfo, Settings) {
+		l := model(4, 2, 1, 32)
+		l[0].Cached, l[0].StateBytes = false, 12
+		return l, exact(Settings{Cells: 960, Seqs: 3, UBatch: 96, Checkpoints: 5, Memory: 400 << 10}, 70, 0)
 	},
 	"shared and latent": func() ([]LayerInfo, Settings) {
 		l := model(3, 4, 1, 64)
@@ -122,6 +139,7 @@ func (w *twin) extend(t rapid.TB, seq, n int) bool {
 	}
 	w.b.Spans = append(w.b.Spans[:0], llm.Span{Seq: llm.Seq(seq), Rows: n, Len: len(w.values[seq]) + n})
 	w.c.Fill(&w.b)
+	w.checkBytes(t, seq)
 	for range n {
 		w.next++
 		w.values[seq] = append(w.values[seq], w.next)
@@ -136,6 +154,38 @@ func (w *twin) extend(t rapid.TB, seq, n int) bool {
 	w.checkPacked(t, &w.b)
 	w.setState(t, seq)
 	return true
+}
+
+// checkBytes checks that a sequence holds no more than the memory of a conversation.
+func (w *twin) checkBytes(t rapid.TB, seq int) {
+	b, s := w.c.layout.budget(), &w.c.seqs[seq]
+	if b == nil || s.len == 0 {
+		return
+	}
+	sum := int64(0)
+	for i := range w.c.layout.Layers {
+		y := &w.c.layout.Layers[i]
+		if !y.Owns() {
+			continue
+		}
+		for _, side := range []Side{K, V} {
+			x := y.Side(side)
+			sum += int64(x.PinnedRow*y.Exact.Pinned + x.SelfBytes)
+			for _, page := range s.tables[y.Group][max(s.first[y.Group], s.visible(y.Window)):] {
+				if page >= 0 {
+					sum += int64(x.RowBytes * PageCells)
+				}
+			}
+			for _, page := range s.exact[y.Group] {
+				if page >= 0 {
+					sum += int64(x.ExactRow * PageCells)
+				}
+			}
+		}
+	}
+	if got := w.c.Bytes(llm.Seq(seq)); sum > b.Bytes || sum > got {
+		t.Fatalf("sequence %d of %d positions holds %d bytes, counted %d, allowed %d", seq, s.len, sum, got, b.Bytes)
+	}
 }
 
 // mayBeFull reports whether a group without a window lacks pages, or whether the

@@ -76,6 +76,9 @@ func (c *Cache) admitsExact(g int, claims []Claim, n int) bool {
 	}
 	newest, _ := p.window.held()
 	need := newest + min(pagesOf(n), newest)
+	if p.window.unbounded() { // room for growth is part of the memory of each conversation
+		need -= newest
+	}
 	for _, x := range claims {
 		need += min(pagesOf(x.Len), newest)
 	}

@@ -35,6 +35,8 @@
 //	measured     the statistics of a self-calibration
 //	slice        layers from one number to another of a Layout (Layout.Slice)
 //	private      pages in a layer's own memory, as against passing pages
+//	budget       memory of one conversation, which decides its exact window by position
+//	reserve      part of a budget for the next chunk
 //	passing      exact pages that exist for one batch, in memory that all layers share
 //
 // Forms of a row:

@@ -51,7 +51,9 @@ func (c *changes) events(l *Layout) {
 		})
 	}
 	for g := range l.Groups {
-		if x := l.Groups[g].Exact; x != (Window{}) {
+		if x := l.Groups[g].Exact; x.Budget != nil {
+			l.Events = append(l.Events, x.Budget.event(l, g))
+		} else if x != (Window{}) {
 			l.Events = append(l.Events, Event{
 				Level: slog.LevelInfo, Text: fmt.Sprintf("kv: the newest %d and the first %d tokens are also kept exact", x.Newest, x.Pinned),
 				Attrs: []slog.Attr{slog.String("layer", ranges(l.Groups[g].Layers))},
@@ -102,4 +104,19 @@ func ranges(n []int) string {
 		i = j + 1
 	}
 	return b.String()
+}
+
+// event describes the exact window of a group with a budget.
+func (b *Budget) event(l *Layout, g int) Event {
+	all := min(b.whole(), l.reach())
+	text := fmt.Sprintf("kv: all tokens are kept exact up to %d", all)
+	if all < l.reach() {
+		text += fmt.Sprintf(", then fewer, at %d the newest %d", l.reach(), l.Groups[g].Exact.at(l.reach()-1))
+	}
+	if n := l.Groups[g].Exact.Pinned; n > 0 {
+		text += fmt.Sprintf("; the first %d always", n)
+	}
+	return Event{Level: slog.LevelInfo, Text: text, Attrs: []slog.Attr{
+		slog.Int64("bytes", b.Bytes), slog.String("layer", ranges(l.Groups[g].Layers)),
+	}}
 }

@@ -28,7 +28,7 @@ func newExactPool(g *Group) exactPool {
 	if g.Exact.Newest == 0 {
 		return p
 	}
-	p.passing, p.steps = g.Passing, max(g.Exact.Newest-1, 1)
+	p.passing, p.steps = g.Passing, g.Exact.packSteps()
 	p.refs, p.free = make([]int32, g.ExactPages), make([]int32, g.ExactPages)
 	for i := range p.free {
 		p.free[i] = int32(g.ExactPages - 1 - i)
@@ -311,15 +311,15 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 		if table[i] < 0 || exact[i] < 0 {
 			continue
 		}
-		after := sp.Len - (i+1)*PageCells
+		after, left := sp.Len-(i+1)*PageCells, p.window.Leaves(i)-sp.Len
+		if left >= p.steps && after > 0 {
+			break // this page and later ones are exact for longer
+		}
 		if p.selfCalibrated && sp.Len < SelfRows {
 			continue // the calibration is not complete yet
 		}
-		from, to := int(p.packed[table[i]]), min(after, p.steps)
-		if after >= p.window.Newest-1 { // the last run in which the page is exact
-			to = p.steps
-		}
-		now := after >= p.window.Newest || after < sp.Rows
+		from, to := int(p.packed[table[i]]), min(max(p.steps-left, 0), p.steps)
+		now := left < 0 || after < sp.Rows
 		p.packed[table[i]] = int32(max(from, to))
 		if k := slices.IndexFunc(dst, func(x llm.Pack) bool { return x.Page == table[i] }); k >= 0 {
 			dst[k].To, dst[k].Now = max(dst[k].To, to), dst[k].Now || now

@@ -17,9 +17,21 @@ type Plan struct {
 	ExactAlone int64    `json:"exact_alone"`
 	StateBytes int64    `json:"state_bytes"`
 	Events     []string `json:"events"`
+	// Memory is the number of bytes of one conversation that decides its exact window,
+	// and Along is the result; 0 and empty for a fixed window.
+	Memory int64      `json:"memory"`
+	Along  []PlanStep `json:"along"`
 	// Trained is the longest context that the model was made for, RoPE scaling
 	// included; 0: unknown.
 	Trained int `json:"trained"`
+}
+
+// PlanStep is a conversation of some length in a cache with a memory for each
+// conversation.
+type PlanStep struct {
+	Tokens int   `json:"tokens"` // length of the conversation
+	Exact  int   `json:"exact"`  // newest tokens that its last row reads in exact form, where layers see all
+	Bytes  int64 `json:"bytes"`  // bytes of what that row reads, packed pages included
 }
 
 // PlanWanted is the requested types.
@@ -79,7 +91,7 @@ type SparseV struct {
 func NewPlan(l *Layout, model string, ctx int) Plan {
 	p := Plan{
 		Model: model, Ctx: ctx, Wanted: PlanWanted{l.Want.K.Name, l.Want.V.Name}, Policy: l.Policy,
-		Layers: []PlanLayer{}, Events: []string{},
+		Layers: []PlanLayer{}, Events: []string{}, Along: []PlanStep{},
 		Bytes: l.Bytes(), BytesF16: l.BytesF16(), StateBytes: l.StateTotal(),
 		PassingBytes: addSat(l.Passing[K], l.Passing[V]), ExactAlone: l.exactAlone(),
 	}
@@ -91,8 +103,14 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 		p.Layers = append(p.Layers, PlanLayer{
 			Layer: y.Layer, K: planSide(&y.K), V: planSide(&y.V),
 			KVHeads: y.KVHeads, Window: y.Window, Cells: l.Groups[y.Group].Cells(),
-			ExactWindow: y.Exact.Newest, ExactSinks: y.Exact.Pinned,
+			ExactWindow: y.Exact.at(ctx - 1), ExactSinks: y.Exact.Pinned,
 		})
+	}
+	if b := l.budget(); b != nil {
+		p.Memory = b.Bytes
+		for _, n := range alongs(ctx) {
+			p.Along = append(p.Along, PlanStep{Tokens: n, Exact: b.Window(n - 1), Bytes: b.reads(n)})
+		}
 	}
 	for _, e := range l.Events {
 		p.Events = append(p.Events, e.String())
@@ -143,4 +161,17 @@ func (l *Layout) BytesF16() int64 {
 		n = addSat(n, mulSat(int64(2*values*y.KVHeads), l.Groups[y.Group].Cells()))
 	}
 	return n
+}
+
+// alongs returns the lengths at which a plan of ctx tokens shows the exact window: the
+// ends of pages, and ctx.
+func alongs(ctx int) (list []int) {
+	const steps = 64
+	for i := range steps {
+		n := min(pagesOf(ctx*(i+1)/steps)*PageCells, ctx)
+		if n > 0 && (len(list) == 0 || n > list[len(list)-1]) {
+			list = append(list, n)
+		}
+	}
+	return list
 }

@@ -34,6 +34,7 @@ type resolver struct {
 	logged  bool        // the head-size signals have been logged
 	changes changes
 	exact   exactForms
+	newest  int // smallest exact window with a budget; 0 if nothing is packed
 	out     Layout
 }
 
@@ -121,6 +122,9 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 		r.out.Layers = append(r.out.Layers, y)
 	}
 	r.group()
+	if err := r.budget(); err != nil {
+		return Layout{}, err
+	}
 	r.changes.events(&r.out)
 	r.out.resize(s.Cells)
 	if r.out.Bytes() == math.MaxInt64 {

@@ -206,7 +206,7 @@ func (c *Cache) point(s *sequence, pos int, parted bool) {
 	}
 	s.points = slices.Insert(s.points, i, point{pos, parted})
 	if len(s.points) > maxPoints {
-		c.unpoint(s, s.cheapest())
+		c.unpoint(s, s.cheapest(anyPoint))
 	}
 }
 
@@ -242,21 +242,23 @@ func (c *Cache) unneeded(s *sequence, pos int) {
 // cheapest returns the point whose loss costs least. It is the point nearest to its
 // predecessor in proportion to its distance from the end, so that points become
 // sparser towards the beginning. A parted point is chosen only if all others are
-// gone.
-func (s *sequence) cheapest() int {
-	best, least, before := 0, 0.0, 0
+// gone. Only some points are considered. If none is, the result is -1.
+func (s *sequence) cheapest(some func(point) bool) int {
+	best, least, before := -1, 0.0, 0
 	for k, q := range s.points {
 		cost := float64(q.pos-before) / float64(max(s.len-q.pos, 0)+PageCells)
 		if q.parted {
 			cost += maxWindow
 		}
-		if k == 0 || cost < least {
+		if some(q) && (best < 0 || cost < least) {
 			best, least = k, cost
 		}
 		before = q.pos
 	}
 	return best
 }
+
+func anyPoint(point) bool { return true }
 
 // yield drops a point of the sequence with the most points. Among equals it picks
 // the least recently used sequence. It returns false if no sequence has points.
@@ -271,7 +273,7 @@ func (c *Cache) yield() bool {
 	if most == nil {
 		return false
 	}
-	c.unpoint(most, most.cheapest())
+	c.unpoint(most, most.cheapest(anyPoint))
 	return true
 }
 

@@ -30,6 +30,8 @@ type sessionHeader struct {
 	Marks  []int          `json:"marks"`            // positions of the recurrent state's checkpoints, ascending
 	Points []int          `json:"points,omitempty"` // positions before the end to which exact pages allow a cut, ascending
 	Policy int            `json:"policy"`
+	Memory int64          `json:"memory,omitempty"` // bytes of a conversation that decide its exact window
+	Step   int            `json:"step,omitempty"`   // pages of a chunk for which they have a reserve
 	Groups []sessionGroup `json:"groups"`
 	Layers []sessionLayer `json:"layers"`
 }
@@ -91,6 +93,9 @@ func (h *sessionGroup) exact(n int) (rows int) {
 func (c *Cache) header(s *sequence) *sessionHeader {
 	l := c.layout
 	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: s.len, Keep: s.keep, Policy: l.Policy, Marks: []int{}}
+	if b := c.layout.budget(); b != nil {
+		h.Memory, h.Step = b.Bytes, b.chunk
+	}
 	for _, m := range s.earlier() {
 		h.Marks = append(h.Marks, m.pos)
 	}
@@ -217,6 +222,9 @@ func (h *sessionHeader) differs(here *sessionHeader) string {
 		case a.Newest != b.Newest || a.Pinned != b.Pinned:
 			return fmt.Sprintf("an exact window of %d and %d sinks, here %d and %d", a.Newest, a.Pinned, b.Newest, b.Pinned)
 		}
+	}
+	if h.Memory != here.Memory || h.Step != here.Step {
+		return fmt.Sprintf("%d bytes for a conversation, here %d", h.Memory, here.Memory)
 	}
 	if h.Policy != here.Policy {
 		return fmt.Sprintf("layer policy %d, here %d", h.Policy, here.Policy)

@@ -214,6 +214,9 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	}
 	slots := append([]int32{c.State(seq)}, c.restoreMarks(&c.seqs[seq], h.Marks)...)
 	c.lapse(&c.seqs[seq])
+	if err := c.bound(seq, &c.seqs[seq], 0); err != nil {
+		return err
+	}
 	in := io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
 	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, tier Tier, cell int32) error {
 		if err := readFull(in, buf); err != nil || cell < 0 {
@@ -425,10 +428,7 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 // only a later cut would need, the sequence begins later in that group.
 func (c *Cache) extendEmpty(seq llm.Seq, h *sessionHeader) error {
 	s := &c.seqs[seq]
-	pages := h.Len / PageCells
-	if h.Len%PageCells != 0 {
-		pages++
-	}
+	pages := h.Len/PageCells + min(h.Len%PageCells, 1) // h.Len may be close to the largest int
 	c.settleAll()
 	c.touch(s)
 	for g := range c.pools {

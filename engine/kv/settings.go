@@ -41,6 +41,9 @@ type Settings struct {
 	Equalised       [][]Channels // InnerQ's tables by layer and KV head; nil if not measured yet
 	ExactWindow     *int         // number of newest positions that are also kept in exact form; nil for the types' default
 	ExactSinks      *int         // number of first positions that stay exact permanently; nil for the types' default
+	Memory          int64        // bytes of one conversation's cells, which decide how many of its newest positions are exact; 0 for off
+	Reach           int          // longest conversation for which Memory must be enough; 0 means Cells
+	Undivided       int          // largest number of rows that must be read in one step, if there are such
 	Checkpoints     int          // recurrent states kept for rewinding, over all sequences; 0 for two per sequence, negative for none
 }
 

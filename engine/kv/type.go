@@ -184,8 +184,12 @@ type Polar struct {
 	RopeBase      float32 // default for rows whose At has none
 }
 
-// Window is the default exact range of a type.
-type Window struct{ Pinned, Newest int }
+// Window is a range of positions that are also kept in exact form: the default of a
+// type, or what a layer has.
+type Window struct {
+	Pinned, Newest int
+	Budget         *Budget // limits the newest positions further; nil for none
+}
 
 // Temper is the attention temperature of a key type: a finished logit s over n
 // cells becomes s·Factor(n). The zero value changes nothing.

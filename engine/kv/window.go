@@ -2,6 +2,8 @@ package kv
 
 import (
 	"fmt"
+	"log/slog"
+	"math"
 	"slices"
 )
 
@@ -11,6 +13,9 @@ const (
 	maxPinned = PageCells
 )
 
+// allPositions is the exact window of a layer that only a Budget limits.
+const allPositions = maxCells
+
 // checkWindow rejects impossible settings.
 func (s *Settings) checkWindow() error {
 	if n := s.ExactWindow; n != nil && (*n < 0 || *n > maxWindow) {
@@ -18,6 +23,9 @@ func (s *Settings) checkWindow() error {
 	}
 	if n := s.ExactSinks; n != nil && (*n < 0 || *n > maxPinned) {
 		return fmt.Errorf("kv: %d exact sinks; 0 to %d are possible", *n, maxPinned)
+	}
+	if s.Memory < 0 || s.Reach < 0 || s.Undivided < 0 {
+		return fmt.Errorf("kv: a memory of %d bytes for a conversation of %d positions", s.Memory, s.Reach)
 	}
 	return nil
 }
@@ -72,13 +80,17 @@ func beside(t *Type, simple func(*Type) *Type) *Type {
 	return simple(t)
 }
 
-// of returns the exact forms that go with t for heads of dim values.
-func (e *exactForms) of(t *Type, dim int) (pages, pinned *Type) {
+// of returns the exact forms that go with t for heads of dim values. With a budget,
+// pages are 16-bit floats like pinned rows.
+func (e *exactForms) of(t *Type, dim int, budget bool) (pages, pinned *Type) {
 	if e.pages == nil {
 		e.pages, e.pinned = map[*Type]*Type{}, map[*Type]*Type{}
 	}
 	if e.pages[t] == nil {
 		e.pages[t], e.pinned[t] = beside(t, eight), beside(t, half)
+		if budget {
+			e.pages[t] = e.pinned[t]
+		}
 	}
 	pages, pinned = e.pages[t], e.pinned[t]
 	if t.Padded(dim) != pages.Padded(dim) || t.Padded(dim) != pinned.Padded(dim) {
@@ -114,7 +126,13 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 		if s.side.SelfCalibrated {
 			w.Newest = max(w.Newest, selfNewest)
 		}
-		pages, pinned := r.exact.of(s.side.Active, s.side.HeadDim)
+		if r.set.Memory > 0 {
+			r.newest = max(r.newest, w.Newest, 1)
+			if w.Newest = allPositions; in.Window > 0 {
+				w.Newest = in.Window
+			}
+		}
+		pages, pinned := r.exact.of(s.side.Active, s.side.HeadDim, r.set.Memory > 0)
 		if w.Newest > 0 {
 			s.side.Exact, s.side.ExactRow = pages, pages.RowBytes(s.side.HeadDim)*y.KVHeads
 		}
@@ -125,12 +143,51 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 	}
 }
 
+// budget gives all layers the memory of a conversation as the limit of their exact
+// windows.
+func (r *resolver) budget() error {
+	l := &r.out
+	if l.Settings.Memory == 0 {
+		return nil
+	}
+	b, reach := newBudget(l), l.reach()
+	if r.newest == 0 { // nothing is packed
+		if need := addSat(b.fixed, b.packed(pagesOf(reach))); need > b.Bytes {
+			return &BudgetError{
+				Positions: reach, Bytes: b.Bytes, Least: need,
+				Largest: Largest(func(n int) int64 { return b.packed(pagesOf(n)) }, b.Bytes-b.fixed),
+			}
+		}
+		l.Events = append(l.Events, Event{Level: slog.LevelWarn, Text: "kv: the memory of a conversation changes nothing, because no layer has a packed type"})
+		return nil
+	}
+	if err := b.fits(reach, r.newest); err != nil {
+		return err
+	}
+	b.fill(pagesOf(max(reach, l.Settings.Cells)) + 1)
+	for i := range l.Layers {
+		if w := &l.Layers[i].Exact; w.Newest > 0 {
+			w.Budget = b
+		}
+	}
+	for g := range l.Groups {
+		if w := &l.Groups[g].Exact; w.Newest > 0 {
+			w.Budget = b
+		}
+	}
+	return nil
+}
+
 // held returns the number of pages that a sequence keeps in exact form: the
 // pages of the newest positions, and as many before the end of its prompt,
-// minus the page at which every reuse of the prompt starts reading again.
+// minus the page at which every reuse of the prompt starts reading again. With a
+// budget, the two together are the most that it allows.
 func (w Window) held() (newest, prompt int) {
 	if w.Newest == 0 {
 		return 0, 0
+	}
+	if w.unbounded() {
+		return w.Budget.cap(), 0
 	}
 	prompt = (w.Newest - 1 + PageCells - 1) / PageCells
 	return prompt + 1, prompt
@@ -140,8 +197,14 @@ func (w Window) held() (newest, prompt int) {
 // at or after the last page border before n. The border counts, not n, so that a
 // sequence can always be cut back to a multiple of PageCells.
 func (w Window) firstExact(n int) int {
-	return max(n/PageCells*PageCells-w.Newest+1, 0) / PageCells
+	if w.Newest == 0 {
+		return max(n/PageCells*PageCells+1, 0) / PageCells
+	}
+	return w.FirstExact(n / PageCells * PageCells)
 }
+
+// unbounded reports whether only the budget limits the newest positions.
+func (w Window) unbounded() bool { return w.Budget != nil && w.Newest == allPositions }
 
 // FirstExact returns the first page that a row at pos reads in exact form, which is
 // the first page with one of the newest positions. Without a window it is the page
@@ -150,7 +213,28 @@ func (w Window) FirstExact(pos int) int {
 	if w.Newest == 0 {
 		return pos/PageCells + 1
 	}
-	return max(pos-w.Newest+1, 0) / PageCells
+	first := max(pos-w.Newest+1, 0) / PageCells
+	if w.Budget != nil {
+		first = max(first, w.Budget.firstExact(pos/PageCells))
+	}
+	return first
+}
+
+// Leaves returns the first position of a row that reads page i in packed form.
+func (w Window) Leaves(i int) int {
+	pos := (i+1)*PageCells + max(w.Newest, 1) - 1
+	if w.Budget != nil {
+		pos = min(pos, w.Budget.leaving(i))
+	}
+	return pos
+}
+
+// packSteps returns the number of steps over which the packing of a page is spread.
+func (w Window) packSteps() int {
+	if w.Budget != nil {
+		return PageCells - 1
+	}
+	return max(w.Newest-1, 1)
 }
 
 // exactShare is the share of a group's pages that can be exact at the same time,
@@ -168,6 +252,13 @@ func (l *Layout) exactPages(g *Group) int {
 		return 0
 	}
 	seqs := max(l.Settings.Seqs, 1)
+	if g.Exact.unbounded() {
+		most := min(g.Pages, mulInt(seqs, newest))
+		if !l.Settings.Admitted {
+			return most
+		}
+		return min(most, max(newest, g.Pages/exactShare))
+	}
 	passing := min(seqs*newest, l.Settings.ubatch()/PageCells+seqs)
 	most := seqs*(newest+prompt) + passing + l.spare(g)
 	if !l.Settings.Admitted {
@@ -176,6 +267,9 @@ func (l *Layout) exactPages(g *Group) int {
 	one := 2*newest + prompt + min(sparePoints*prompt, (g.Pages+31)/32)
 	return min(g.Pages, most, max(one, g.Pages/exactShare))
 }
+
+// mulInt is a product that saturates.
+func mulInt(a, b int) int { return int(min(mulSat(int64(a), b), math.MaxInt32)) }
 
 // passing returns the number of exact pages that a chunk begins and leaves behind.
 // Layers run one after another, so they can share the memory of these pages, except

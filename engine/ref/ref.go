@@ -352,11 +352,10 @@ func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
 	}
 	y := &m.layout.Layers[layer]
 	s := y.Side(side)
-	last := p/kv.PageCells*kv.PageCells + kv.PageCells - 1 // last position of p's page
 	switch {
 	case s.Pinned != nil && p < y.Exact.Pinned:
 		return kv.Pinned
-	case s.Exact != nil && last > pos-y.Exact.Newest:
+	case s.Exact != nil && p/kv.PageCells >= y.Exact.FirstExact(pos):
 		return kv.Exact
 	}
 	return kv.Packed

@@ -109,6 +109,7 @@ func (s *Sched) guard(i, n int) error {
 // wait for a step.
 func (s *Sched) extend(i, n int) (bool, error) {
 	for {
+		s.yieldPrompt(i, n)
 		err := s.guard(i, n)
 		promised := err != nil // the cells are promised to other jobs
 		if err == nil {
@@ -173,10 +174,24 @@ func (s *Sched) giveUp(i int) bool {
 	if best < 0 {
 		return false
 	}
-	sl := &s.slots[best]
+	s.giveUpPrompt(best)
+	return true
+}
+
+// giveUpPrompt gives up the end of a slot's prompt as a position to continue from,
+// after copying what a text reads there to the store.
+func (s *Sched) giveUpPrompt(i int) {
+	sl := &s.slots[i]
 	if pos := s.cache.Prompted(sl.seq); pos <= len(sl.tokens) {
-		s.keepAt(best, pos)
+		s.keepAt(i, pos)
 	}
 	s.cache.GiveUp(sl.seq)
-	return true
+}
+
+// yieldPrompt gives up the end of a slot's prompt if the next n positions need the
+// memory of the conversation.
+func (s *Sched) yieldPrompt(i, n int) {
+	if s.cache.GivesUp(s.slots[i].seq, n) {
+		s.giveUpPrompt(i)
+	}
 }

@@ -155,7 +155,7 @@ func (s *Sched) share(i, waiting int) int {
 		}
 		n = min(n, fit)
 	}
-	n = min(n, remaining)
+	n = min(n, remaining, s.cache.Step(sl.seq))
 	if sl.task.OneByOne {
 		n = min(n, 1)
 	}

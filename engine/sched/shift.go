@@ -79,7 +79,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	// Dropped cells keep their bytes until the device runs again.
 	s.cache.Drop(seq)
 	for left := n - drop; left > 0; {
-		rows := min(left, s.o.Rows)
+		rows := min(left, s.o.Rows, s.cache.Step(seq))
 		err := s.cache.Extend(seq, rows)
 		switch {
 		case err == nil:

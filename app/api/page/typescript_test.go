@@ -61,6 +61,7 @@ var wireTypes = []struct {
 	{"PlanSide", kv.PlanSide{}},
 	{"SparseV", kv.SparseV{}},
 	{"PlanLayer", kv.PlanLayer{}},
+	{"PlanStep", kv.PlanStep{}},
 	{"PlanWanted", kv.PlanWanted{}},
 	{"Plan", kv.Plan{}},
 	{"TypeSide", side{}},

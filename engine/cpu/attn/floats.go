@@ -126,6 +126,17 @@ func (p *floats) get(row []byte, page Page, cell int) {
 	}
 }
 
+// rotated reads the values of four cells of 16-bit floats, ld apart.
+func (p *floats) rotated(dst []float32, ld int, page []byte, cell int) {
+	a := p.area(page)
+	for i := range abreast {
+		x := dst[i*ld:][:p.Dim]
+		for d := range x {
+			x[d] = halfAt(a[2*p.index(cell+i, d):])
+		}
+	}
+}
+
 func (p *floats) room(n int) prepared { return prepared{coef: newCoef(n, p.Dim)} }
 
 func (p *floats) prepare(r *prepared, i int, q, _ []float32) {

@@ -173,10 +173,18 @@ func (f *Form) Pack(page Page, exact *Form, from Page, channels *kv.Channels, s 
 }
 
 // rotated reads four cells, starting at cell, in the rotated domain. The form
-// must have byte codes.
+// must have byte codes or 16-bit floats.
 func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
 	for i, p := range f.segments {
-		p.(*codes).rotated(dst[f.shapes[i].Lane:], ld, page, cell)
+		x := dst[f.shapes[i].Lane:]
+		switch p := p.(type) {
+		case *codes:
+			p.rotated(x, ld, page, cell)
+		case *floats:
+			p.rotated(x, ld, page, cell)
+		default:
+			panic("attn: no page is packed from this form")
+		}
 	}
 }
 

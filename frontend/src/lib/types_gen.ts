@@ -419,6 +419,15 @@ export interface PlanLayer {
   exact_sinks: number;
 }
 
+export interface PlanStep {
+  /** length of the conversation */
+  tokens: number;
+  /** newest tokens that its last row reads in exact form, where layers see all */
+  exact: number;
+  /** bytes of what that row reads, packed pages included */
+  bytes: number;
+}
+
 export interface PlanWanted {
   k: string;
   v: string;
@@ -438,6 +447,9 @@ export interface Plan {
   exact_alone: number;
   state_bytes: number;
   events: string[];
+  /** Memory is the number of bytes of one conversation that decides its exact window, and Along is the result; 0 and empty for a fixed window. */
+  memory: number;
+  along: PlanStep[];
   /** Trained is the longest context that the model was made for, RoPE scaling included; 0: unknown. */
   trained: number;
 }
