@@ -16,22 +16,22 @@ godwit() { "$tmp/godwit" --log-level error "$@"; }
 godwit pull demo >&2
 godwit pull gemma-demo >&2
 
-bench() { # prints the command too
+bench() { # also prints the command
 	printf '\n`godwit bench %s`\n\n' "$*"
 	godwit bench -t "$threads" "$@"
 }
 
 # Kernel benchmarks have the tier in their names. Attention runs once per tier.
 tiers=$(go test -count 1 -run '^TestTiers$' -v ./engine/cpu/kernel | sed -n 's/.*kernels \[\(.*\)\].*/\1/p')
-measure() { # count, time, package, pattern
+measure() { # measure COUNT TIME PACKAGE PATTERN
 	go test -run '^$' -cpu 1 -count "$1" -benchtime "$2" -bench "$4" "./engine/cpu/$3"
 }
-attention() { # tier, then as measure without the package
+attention() { # attention TIER COUNT TIME PATTERN
 	GODWIT_CPU_TIER=$1 measure "$2" "$3" attn "$4" | sed "s,^Benchmark,BenchmarkAttention/$1/,"
 }
 kernels() {
 	measure 2 20ms kernel '(MatVecCache|Element)$'
-	measure 1 20ms kernel 'MatMul$/././x2048' # generic Go takes seconds a run
+	measure 1 20ms kernel 'MatMul$/././x2048' # generic Go needs seconds per run
 	for tier in $tiers; do
 		attention "$tier" 2 20ms 'Decode$/L2/^d128/^g4|Prefill$/^d128'
 	done
@@ -67,7 +67,7 @@ slower=0
 	printf '\n'
 	kernels >"$tmp/kernels"
 	for _ in 1 2 3; do
-		# shellcheck disable=SC2086 # the tiers are words
+		# shellcheck disable=SC2086 # one argument per tier
 		python3 build/bench/slower.py --again $tiers <"$tmp/kernels" >"$tmp/again"
 		again <"$tmp/again" >>"$tmp/kernels"
 	done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# page.sh builds frontend/dist if a source of the page is newer.
+# page.sh builds frontend/dist if a source file of the page is newer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

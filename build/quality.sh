@@ -18,25 +18,26 @@ godwit=${GODWIT:-$work/godwit}
 commit=$("$godwit" version | sed -n 's/^commit *\(.\{7\}\).*/\1/p')
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
 
-table() { # model, further flags
+table() { # table MODEL FLAGS...
 	"$godwit" --log-level error eval table "$@" -t "$threads"
 }
 
-pairs() { # model, its name in the peer's file, further flags
+pairs() { # pairs MODEL PEER_NAME FLAGS...: PEER_NAME is the model's name in the peer's file
 	local peer=()
 	[[ -f $golden ]] && peer=(--peer "$golden" --peer-as "$2")
 	table "$1" --text prose --keep --some f32,q8_0,q8_0/turbo4,q8_0/turbo3,f32/turbo3,q4_0-rot,turbo3,gw4,gw3 "${peer[@]}" "${@:3}"
 }
 
-# Caches of four to two bits, with and without an exact window.
-caches() { # model, flags of the window
+# Measures caches of two to four bits, with and without an exact window.
+caches() { # caches MODEL WINDOW_FLAGS...
 	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
 	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo3
 	table "$@" --wide --keep --rows --pairs gw4,gw3,gw2
 	table "$@" --wide --keep --rows --kv-auto 3
 }
 
-# The run with f16 is large. All rows of a table use it.
+# drop deletes the kept log-probabilities of f16, which are large. All rows of a
+# table use them, so drop runs last.
 drop() { table "$@" --wide --rows --pairs f16 >/dev/null; }
 
 made() {
@@ -57,11 +58,11 @@ short() {
 	drop demo --text prose
 	drop gemma-demo --text prose
 	cat build/quality.tail.md
-	cat build/quality.windows.md # made by the commands that it names
+	cat build/quality.windows.md # its figures come from the commands that it names
 }
 
-# One of four predictions is counted, and one of sixteen in the longest window, for
-# which the prose is too short.
+# The windows of 8,192 tokens score every fourth prediction. The longest window
+# scores one of 16, and uses all texts because the prose is too short for it.
 long() {
 	local window=(--text prose -c 8192 --chunks 1 --every 4 --tasks kld,needle)
 	local longest=(--text all -c 32768 --chunks 1 --every 16 --tasks kld)

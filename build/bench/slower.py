@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Lists kernels that are slower than their generic Go version.
 
-Reads the output of go test -bench from standard input. A benchmark that has a
-tier of instructions among the parts of its name, like
-BenchmarkMatVecCache/avx2/Q4_1, is compared with the one of the tier generic;
-of several runs the fastest counts. The tiers are the arguments.
-Prints a table of the tiers' speeds over generic; exits 1 if one is below 1, or
-if there was nothing to compare.
+Reads the output of go test -bench from standard input. The arguments are the
+names of instruction tiers. A benchmark with a tier in its name, such as
+BenchmarkMatVecCache/avx2/Q4_1, is compared with the same benchmark of the tier
+generic. If a benchmark ran several times, its fastest run counts.
+Prints a table of each tier's speed relative to generic. Exits with 1 if a
+benchmark is slower than generic, or if there was nothing to compare.
 
-After --again it prints what to run again instead, a line for each that seems
-slower: its tier and a pattern for -bench, in which the tier of a kernel's
-benchmark stands beside generic.
+With --again, it instead prints the benchmarks that seem slower, one per line:
+the tier, and a -bench pattern that matches the benchmark in that tier and in
+generic.
 """
 
 import math
@@ -22,7 +22,7 @@ LINE = re.compile(r"^(Benchmark\S+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op")
 
 
 def read(lines, tiers):
-    """The fastest time of each benchmark, by the parts of its name around the tier, and tier."""
+    """Returns the fastest time of each benchmark and tier. The key is the parts of the name before and after the tier."""
     times = {}
     for line in lines:
         found = LINE.match(line)

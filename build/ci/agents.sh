@@ -15,8 +15,9 @@ if [ ! -e "$cache/ready" ]; then
 	rm -rf "$cache"
 	mkdir -p "$cache"
 	cp "$agents/package.json" "$agents/package-lock.json" "$cache/"
-	# npm ci rejects a lock file that lacks the programs of other platforms, and
-	# npm install does not write those that the registry lacks.
+	# Not npm ci: it rejects a lock file without the packages for other
+	# platforms, and npm install cannot add packages that the registry does not
+	# have to the lock file.
 	(cd "$cache" && npm install --silent --no-save --ignore-scripts --no-audit --no-fund)
 	touch "$cache/ready"
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# arm64.sh runs the tests of the packages with arm64 assembly under qemu. All of
-# them run with every CPU feature that qemu has, which includes the plain NEON
-# tier. Kernel tests also run on a processor without dot products, where no
-# kernel may use them.
+# arm64.sh runs the tests of the packages with arm64 assembly under qemu. All
+# tests run with every CPU feature that qemu has, and so cover the plain NEON
+# tier too. The kernel tests run again on a processor without dot-product
+# instructions, because no kernel may use those there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -27,8 +27,8 @@ mapfile -t tested < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportP
 if [ "${#tested[@]}" -eq 0 ]; then exit 0; fi
 # asmdecl checks the frames of the arm64 files, which go vet on the host skips.
 go vet "${tested[@]}"
-# The attention matrices and whole models of engine/cpu take an hour under
-# emulation; the ops and the pool are what differs by processor.
+# The attention matrices and the whole models of engine/cpu would take an hour
+# under emulation. Only the ops and the pool differ by processor.
 mapfile -t whole < <(printf '%s\n' "${tested[@]}" | grep -v '/engine/cpu$')
 go test "${exec[@]}" -short -timeout 15m "${whole[@]}"
 go test "${exec[@]}" -short -timeout 10m -run 'TestPool|TestConformance' ./engine/cpu

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # clients.sh runs the official clients, in the versions pinned in build/clients,
-# against a server of the demo model. The packages are kept in the cache folder.
+# against a server with the demo model. The packages are kept in the cache
+# folder.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -49,7 +50,8 @@ fi
 for check in "$clients"/*_check.py; do
 	"$cache/python/bin/python" "$check"
 done
-# Modules are looked up next to the script, so it runs from the folder of the packages.
+# Node looks for packages next to the script, so the script runs from the
+# packages' folder.
 cp "$clients"/*_check.mjs "$cache/"
 for check in "$cache"/*_check.mjs; do
 	node "$check"

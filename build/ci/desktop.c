@@ -1,7 +1,8 @@
-// desktop plays what Xvfb lacks of a desktop, for window.py.
+// desktop stands in for the parts of a desktop that Xvfb lacks. window.py uses
+// it.
 //
-//	desktop drag FILE     shows a window out of which the file can be dragged
-//	desktop close WINDOW  asks a window to close, as the button in its frame does
+// 	desktop drag FILE     shows a window out of which the file can be dragged
+// 	desktop close WINDOW  asks a window to close, as the button in its frame does
 #include <gdk/gdkx.h>
 #include <gtk/gtk.h>
 #include <stdlib.h>

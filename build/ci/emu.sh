@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# emu.sh runs the tests of the GPU kernels, on the emulator and with the compilers
-# for their dialects. No test may be skipped, except those that golden.sh names.
-# A missing compiler is a failure. NVIDIA's ptxas assembles the images that have
-# changed since its record, at most about 128, and one image of each kernel.
+# emu.sh runs the tests of the GPU kernels on the emulator and with the
+# compilers for their dialects. No test may be skipped, except the ones that
+# golden.sh names. A missing compiler is a failure. NVIDIA's ptxas assembles one
+# image of each kernel, and the images that have changed since the last record
+# (at most about 128).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +25,7 @@ CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" "${pkgs[@]}" >"$log" 2>&1 |
 if [ "$status" -eq 0 ]; then
 	CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" -run "$onkernels" ./engine >>"$log" 2>&1 || status=$?
 fi
-if [ "$status" -eq 0 ]; then # device state that goroutines share
+if [ "$status" -eq 0 ]; then # tests of device state that goroutines share
 	CI=true CGO_ENABLED=1 go test -race -v -timeout "$timeout" -run 'BesideLaunches$' ./cuda >>"$log" 2>&1 || status=$?
 fi
 if [ "$status" -ne 0 ]; then

@@ -5,11 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 race='^godwit/(engine/sched|engine/kv|engine/prefix|app/ledger|app/pool|app/api|app/store|app/hub)(/|$)'
-export CI=true # a test that cannot fetch its data fails
+export CI=true # fail a test that cannot fetch its data
 timeout=30m # per package; a busy machine may take three times as long
 if [ "${GODWIT_TEST:-}" = all ]; then timeout=90m; fi
 
-# Only packages with tests: the others have nothing to run.
+# Only packages with tests, because there is nothing to run in the others.
 source build/ci/emulated.sh
 mapfile -t all < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE "$emulated")
 raced=()

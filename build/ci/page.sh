@@ -15,7 +15,8 @@ done
 build/page.sh
 (cd frontend && npm run -s check && npm run -s unit)
 
-# The script that loads before anything is shown, and its imports.
+# Measure the script that loads before the page shows anything, with its
+# imports.
 most=200000
 size=$(node -e '
 	const { readFileSync, statSync } = require("fs");

@@ -1,9 +1,9 @@
-"""Uses the window as a person does, and asks its server what came of it.
+"""Uses the window as a person does, then checks the result on its server.
 
 Use: window.py chat HOME WINDOW     types a message and waits for its finished answer
      window.py native HOME WINDOW   drags a model in, and answers the system's dialogs
      window.py close HOME WINDOW    closes the window while an answer is being written
-     window.py kept HOME            looks for what there was of that answer
+     window.py kept HOME            checks that the part of the answer written so far was kept
 
 HOME is the folder of the running program.
 """
@@ -20,12 +20,12 @@ import urllib.request
 MESSAGE = "Name three birds."
 LINK = "https://example.com/there"
 STORY = "Tell me a very long story about a bird that flies over the sea."
-PATIENCE = 180  # seconds for an answer, and for anything else
-AGAIN = 20  # seconds until something that a person does has come to nothing and is done again
+PATIENCE = 180  # longest wait in seconds, for an answer or anything else
+AGAIN = 20  # seconds without a result before an action is repeated
 
 
 class Server:
-    """The server of the window."""
+    """The server behind the window."""
 
     def __init__(self, home: str) -> None:
         self.where = json.loads(pathlib.Path(home, "data/window.json").read_text())
@@ -50,12 +50,12 @@ def do(*what: object) -> str:
 
 
 def until(what: str, look):
-    """Looks again until there is something."""
+    """Waits until look returns something, and returns it."""
     return again(what, lambda: None, look)
 
 
 def again(what: str, act, look):
-    """Does something again and again until there is what should come of it."""
+    """Repeats act until look returns something, and returns that."""
     start = time.monotonic()
     while time.monotonic() - start < PATIENCE:
         act()
@@ -68,7 +68,7 @@ def again(what: str, act, look):
 
 
 def title(window: str) -> str:
-    """The page writes what it shows into the frame, once it hears keys."""
+    """Returns the window's title. The page sets it as soon as it responds to keys."""
     return do("getwindowname", window)
 
 
@@ -78,8 +78,8 @@ def place(window: str) -> tuple[int, int, int, int]:
 
 
 def keep(window: str) -> None:
-    """Keeps a picture of the window."""
-    time.sleep(1)  # the screen is a frame or two behind the page
+    """Saves a picture of the window."""
+    time.sleep(1)  # the screen lags a frame or two behind the page
     subprocess.run(["import", "-window", window, "build/bin/window.png"], check=True)
 
 
@@ -101,7 +101,7 @@ def chat(home: str, window: str) -> None:
         said, *answers = server.get(f"/app/chats/{first}")["messages"] or [None]
         if said and said["content"] != MESSAGE:
             sys.exit(f"window.py: the server received {said['content']!r}")
-        # The page takes the mark away when it has drawn the answer.
+        # The page clears the chat's unseen mark when it has drawn the answer.
         done = answers and answers[0]["status"] == "done" and first not in server.get("/app/chats")["unseen"]
         return answers[0]["content"] if done else ""
 
@@ -124,7 +124,8 @@ def native(home: str, window: str) -> None:
         sys.exit(f"window.py: {saved} does not hold the chat")
     opened = pathlib.Path(home, "opened")
     follow(server, window, opened)
-    # What opens folders and addresses is a script here that notes what it is given.
+    # Folders and addresses are opened by a test script that records its
+    # arguments.
     server.ask("POST", "/app/models/picked/reveal", {})
     server.ask("POST", "/app/native/open", {"url": "https://example.com/a?b=c"})
     wanted = {f"{home}/else", "https://example.com/a?b=c", LINK}
@@ -143,11 +144,11 @@ def follow(server: Server, window: str, opened: pathlib.Path) -> None:
     _, _, width, height = place(window)
 
     def choose() -> bool:
-        do("mousemove", "--window", window, 100, 152, "click", "1")  # the first in the list
+        do("mousemove", "--window", window, 100, 152, "click", "1")  # the first chat in the list
         return title(window) == "A link · Godwit"
 
     def click() -> None:
-        for y in (0, 5, 10):  # one of these is not between two lines
+        for y in (0, 5, 10):  # at least one of these hits a line of text
             do("mousemove", "--window", window, width * 6 // 10, height * 4 // 10 + y, "click", "1")
 
     until("chat with a link", choose)
@@ -175,7 +176,7 @@ def drag(server: Server, home: str, window: str) -> None:
 
 
 def dialog(server: Server, path: str, body: object, name: str, answer: str | None):
-    """Has a dialog opened, answers it with a path or cancels it, and returns what the server says."""
+    """Makes the server open a dialog, enters a path or cancels, and returns the server's response."""
     given = []
     asking = threading.Thread(target=lambda: given.append(server.ask("POST", path, body)), daemon=True)
     asking.start()
@@ -191,7 +192,7 @@ def dialog(server: Server, path: str, body: object, name: str, answer: str | Non
             do("key", "Escape")
             return
         if name != "^Save$":
-            do("key", "ctrl+l")  # the dialogs that open have no field at first
+            do("key", "ctrl+l")  # an open dialog shows no path field until Ctrl+L
             time.sleep(1)
         do("key", "ctrl+a")
         do("type", "--delay", "60", answer)

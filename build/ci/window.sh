@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# window.sh builds the window for Linux and Windows, opens the Linux one under Xvfb and
-# uses it with xdotool. It types a message, drags a model in, answers the system's
-# dialogs, closes the window during an answer, and opens it again. It passes if the
-# server has the results. A picture of the window is kept in build/bin/window.png.
+# window.sh builds the window for Linux and Windows, opens the Linux one under
+# Xvfb and uses it with xdotool. It types a message, drags a model in, answers
+# the system's dialogs, closes the window during an answer, and opens it again.
+# It passes if the server received all of this. A picture of the window is kept
+# in build/bin/window.png.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -30,12 +31,12 @@ finish() {
 trap finish EXIT
 
 mkdir -p "$home/data/models" "$home/else" "$home/bin"
-printf '[engine]\ncontext_shift = true\n' >"$home/config.toml" # so that an answer does not end when the context is full
+printf '[engine]\ncontext_shift = true\n' >"$home/config.toml" # prevents an answer from ending when the context is full
 model=${XDG_DATA_HOME:-$HOME/.local/share}/godwit/models/SmolLM2-135M-Instruct.Q4_1.gguf
 ln -s "$model" "$home/data/models/"
 ln "$model" "$home/else/picked.gguf" 2>/dev/null || cp "$model" "$home/else/picked.gguf"
 ln "$home/else/picked.gguf" "$home/else/dragged.gguf"
-# shellcheck disable=SC2046 # these are several flags
+# several flags
 cc -o "$home/desktop" build/ci/desktop.c $(pkg-config --cflags --libs gtk+-3.0 x11)
 printf '#!/bin/sh\necho "$@" >>"%s/opened"\n' "$home" >"$home/bin/xdg-open"
 chmod +x "$home/bin/xdg-open"

@@ -1,4 +1,4 @@
-"""The anthropic package for Python."""
+"""Checks the server with Anthropic's Python package."""
 
 import json
 

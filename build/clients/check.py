@@ -1,4 +1,4 @@
-"""What the checks of the Python clients share."""
+"""Shared code for the checks of the Python clients."""
 
 import os
 import time

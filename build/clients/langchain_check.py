@@ -1,4 +1,4 @@
-"""LangChain's chat model of OpenAI."""
+"""Checks the server with LangChain's chat model for OpenAI."""
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool

@@ -1,4 +1,4 @@
-"""The ollama package for Python."""
+"""Checks the server with Ollama's Python package."""
 
 import json
 

@@ -1,4 +1,4 @@
-// The openai package for Node.
+// Checks the server with OpenAI's Node package.
 
 import assert from "node:assert/strict";
 import OpenAI from "openai";

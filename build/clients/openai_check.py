@@ -1,4 +1,4 @@
-"""The openai package for Python."""
+"""Checks the server with OpenAI's Python package."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def chat():
 
 
 def paris():
-    """The demo model knows it, and says it in the same words twice."""
+    """The demo model's answer is right, and the same both times."""
     ask = {"model": "any", "temperature": 0, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
     answers = [client.chat.completions.create(**ask).choices[0].message.content for _ in range(2)]
     true("Paris", "Paris" in answers[0])
@@ -129,7 +129,7 @@ def responses():
 
 
 def embeddings():
-    r = client.embeddings.create(model="any", input=["The sea.", "A lake."])  # base64 by itself
+    r = client.embeddings.create(model="any", input=["The sea.", "A lake."])  # the client requests base64 by default
     plain = client.embeddings.create(model="any", input="The sea.", encoding_format="float")
     same("rows", len(r.data), 2)
     true("bytes and numbers", max(abs(a - b) for a, b in zip(r.data[0].embedding, plain.data[0].embedding)) < 1e-7)

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# cuda.sh tests and measures the kernels on a machine with an NVIDIA card, or an
-# AMD one with GODWIT_DEVICE=hip: every op against the oracle and the golden models,
-# with the kernels for the card and with those for older ones; memory and race
-# checks where compute-sanitizer is installed; the bandwidth of products with
-# vectors and of attention over packed and plain caches, with launches and with
-# graphs; and the speed of products with matrices, of both kinds. It needs Go with
-# the module's dependencies in its cache, no network, and at most 8 minutes.
-# Results are lines of JSON on stdout; the log is on stderr. With GODWIT_DEVICE=fake
-# all of it runs on any Linux machine over a driver without a card, to see that the
-# script works: the limits are then longer and the figures mean nothing.
+# cuda.sh tests and measures the kernels on a machine with an NVIDIA card, or
+# with an AMD card if GODWIT_DEVICE=hip. It compares every op with the oracle
+# and the golden models, both with the kernels for the card and with the kernels
+# for older cards. If compute-sanitizer is installed, it also checks memory
+# accesses and races. It measures the bandwidth of matrix-vector products and of
+# attention over packed and plain caches, with launches and with graphs, and the
+# speed of matrix products, with both sets of kernels.
+#
+# It needs Go with the module's dependencies in its cache, no network, and at
+# most 8 minutes. Results are lines of JSON on stdout, and the log is on stderr.
+# With GODWIT_DEVICE=fake, everything runs on any Linux machine over a fake
+# driver, to check the script itself. The limits are then longer and the figures
+# mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 export GODWIT_DEVICE=${GODWIT_DEVICE:-cuda} GOFLAGS=-mod=mod GOPROXY=off
-export CI=true # data that is missing is a failure
+export CI=true # missing data is a failure
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -23,7 +26,7 @@ go build -o "$work/godwit" ./app/cmd/godwit
 go test -tags device -c -o "$work/cuda.test" ./cuda
 go test -tags device -c -o "$work/engine.test" ./engine
 
-step() { # step SECONDS NAME COMMAND...: run a part, say how it went, continue
+step() { # step SECONDS NAME COMMAND...: runs a step, prints its result, and continues
 	local limit=$1 name=$2 status=0 begin=$SECONDS
 	shift 2
 	if [ "$GODWIT_DEVICE" = fake ]; then limit=$((10 * limit)); fi

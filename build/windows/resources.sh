@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# resources.sh VERSION writes rsrc_windows_amd64.syso at the root, from where go build
-# takes the icon, the manifest and the version of Godwit.exe. `wails build` makes the
-# same of the same files.
+# resources.sh VERSION writes rsrc_windows_amd64.syso at the root, where go
+# build finds it and adds its icon, manifest and version to Godwit.exe. `wails
+# build` makes the same file from the same sources.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -19,7 +19,7 @@ words = {
     "CompanyName": info["companyName"], "ProductName": info["productName"], "FileDescription": info["productName"],
     "LegalCopyright": info["copyright"], "Comments": info["comments"], "ProductVersion": sys.argv[1],
 }
-# 3 is where Wails looks for the icon of the window.
+# Wails looks for the window's icon under the number 3.
 print(json.dumps({
     "RT_GROUP_ICON": {"#3": {"0000": "icon.ico"}},
     "RT_MANIFEST": {"#1": {"0409": "exe.manifest"}},

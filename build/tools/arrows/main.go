@@ -1,13 +1,13 @@
-// Arrows counts the dependencies between the files of a package that run against
-// every order of the files.
+// Arrows counts the dependencies between the files of a package that run
+// against the best order of the files.
 //
 //	go run ./arrows -root ../.. app/api engine/kv
-//	go run ./arrows -root ../.. -most 15 app/api   # fails above that
+//	go run ./arrows -root ../.. -most 15 app/api   # fails above 15
 //
-// A file has an arrow to every other file that declares something it uses. If a
-// package can be read from top to bottom, there is an order of its files in which
-// all arrows run down. The command counts the arrows that run up in the best order
-// it finds.
+// A file has an arrow to every other file that declares something it uses. A
+// package can be read from top to bottom if its files have an order in which
+// all arrows run down. The command counts the arrows that run up in the best
+// order it finds.
 package main
 
 import (
@@ -60,8 +60,9 @@ type graph struct {
 	uses  map[arrow][]string
 }
 
-// nothing imports every package as an empty one, because a file's uses of its own
-// package are found without the others.
+// nothing is an importer that returns an empty package for every path. That is
+// enough, because a file's uses of its own package are found without the
+// others.
 type nothing struct{}
 
 func (nothing) Import(path string) (*types.Package, error) {
@@ -97,7 +98,7 @@ func read(dir string) (*graph, error) {
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
-	pkg, _ := conf.Check(dir, fset, parsed, info) // the errors are about the empty packages
+	pkg, _ := conf.Check(dir, fset, parsed, info) // all errors come from the empty packages
 	for id, obj := range info.Uses {
 		if obj.Pkg() != pkg || !obj.Pos().IsValid() || !shared(pkg, obj) {
 			continue
@@ -113,8 +114,8 @@ func read(dir string) (*graph, error) {
 	return g, nil
 }
 
-// shared reports whether another file can use an object: a package-level object, a
-// method or a field.
+// shared reports whether another file can use an object, which must be a
+// package-level object, a method or a field.
 func shared(pkg *types.Package, obj types.Object) bool {
 	if obj.Parent() == pkg.Scope() {
 		return true
@@ -130,8 +131,9 @@ func shared(pkg *types.Package, obj types.Object) bool {
 
 func (g *graph) arrows() int { return len(g.uses) }
 
-// order returns an order of the files with few upward arrows. It puts files first
-// that use much and are used little, and then moves single files while that helps.
+// order returns an order of the files with few upward arrows. It first places
+// files that use many others and are used by few at the front, and then moves
+// single files while that helps.
 func (g *graph) order() []int {
 	left := make([]int, len(g.files))
 	for i := range left {

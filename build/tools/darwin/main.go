@@ -1,7 +1,8 @@
-// Command darwin type-checks all packages of the module, including the window, as
-// they are built on macOS with cgo. It runs on any machine, because it assumes that
-// values from C have the right types. It also finds calls that darwinkit 0.5.0
-// implements wrongly: see faults. It prints the errors and fails.
+// Command darwin type-checks all packages of the module, including the window,
+// as a macOS build with cgo sees them. It runs on any machine, because it
+// assumes that values from C have the right types. It also finds calls of
+// functions that darwinkit 0.5.0 implements wrongly (see faults). It prints the
+// errors and fails.
 //
 //	go run -C build/tools ./darwin arm64 amd64
 package main
@@ -21,7 +22,7 @@ import (
 	"strings"
 )
 
-// root is the module's folder, seen from build/tools.
+// root is the module's folder, relative to build/tools.
 const root = "../.."
 
 func main() {
@@ -43,7 +44,7 @@ func main() {
 	}
 }
 
-// listed is a package as go list prints it.
+// listed is a package in the output of go list.
 type listed struct {
 	Dir, ImportPath   string
 	GoFiles, CgoFiles []string
@@ -51,9 +52,9 @@ type listed struct {
 	Error             *struct{ Err string }
 }
 
-// check type-checks the module and everything that it imports for an architecture.
-// Errors in third-party packages count too, because they would hide the module's
-// own.
+// check type-checks the module and everything that it imports, for one
+// architecture. Errors in third-party packages count too, because they would
+// hide the module's own.
 func check(arch string) (n int, errs []error, err error) {
 	cmd := exec.Command("go", "list", "-e", "-deps", "-tags=desktop", "-json=Dir,ImportPath,GoFiles,CgoFiles,ImportMap,Error", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -119,7 +120,7 @@ func (c *checker) pkg(p listed) {
 	}
 }
 
-// call checks which function is called.
+// call reports a call of a darwinkit function that must not be called.
 func (c *checker) call(call *ast.CallExpr, info *types.Info) {
 	var name *ast.Ident
 	switch f := ast.Unparen(call.Fun).(type) {
@@ -139,9 +140,10 @@ func (c *checker) call(call *ast.CallExpr, info *types.Info) {
 	}
 }
 
-// faults says why a function of darwinkit must not be called. Its calls write
-// results of less than eight bytes as eight, panic if they get a protocol's object,
-// and make blocks that current Go breaks.
+// faults returns the reason why a darwinkit function with this signature must
+// not be called, or "". For results of less than eight bytes, darwinkit writes
+// eight. It panics on an argument that is a protocol's object, and makes blocks
+// that fail with current Go.
 func faults(s *types.Signature) string {
 	for v := range s.Results().Variables() {
 		if b, ok := v.Type().Underlying().(*types.Basic); ok {
@@ -162,13 +164,14 @@ func faults(s *types.Signature) string {
 	return ""
 }
 
-// ours lists the packages whose functions are checked too.
+// ours reports whether a package belongs to this module, so that its calls are
+// checked too.
 func ours(path string) bool { return path == "godwit" || strings.HasPrefix(path, "godwit/") }
 
 // importer finds packages that were already checked.
 type importer struct {
 	c    *checker
-	real map[string]string // real paths of vendored packages
+	real map[string]string // import path to real path, for vendored packages
 }
 
 func (i importer) Import(path string) (*types.Package, error) {

@@ -1,10 +1,10 @@
-// Notice writes NOTICE. It lists the licences of the Go modules in a shipped binary
-// and of the npm packages in the page, with the licence texts, and the names of the
-// modules that only tests use.
+// Notice writes NOTICE. NOTICE lists the licences of the Go modules in a
+// shipped binary and of the npm packages in the page, with the licence texts.
+// It also names the modules that only tests use.
 //
-// With -check it compares instead of writing. The npm texts come from
-// frontend/node_modules. If that folder is missing, a check compares only names,
-// versions and licence names.
+// With -check, the command compares NOTICE instead of writing it. The npm texts
+// come from frontend/node_modules. If that folder is missing, a check compares
+// only names, versions and licence names.
 package main
 
 import (

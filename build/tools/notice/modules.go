@@ -20,7 +20,7 @@ type work struct {
 	texts         []string
 }
 
-// platforms lists the shipped builds. Each links other modules.
+// platforms lists the shipped builds. Each links a different set of modules.
 var platforms = []struct {
 	goos, goarch, cgo, tags string
 }{
@@ -31,7 +31,7 @@ var platforms = []struct {
 }
 
 // goModules returns the modules that any shipped build of the module at root
-// links, and those that only its tests import.
+// links, and the modules that only tests import.
 func goModules(root string) (shipped, tested []work, err error) {
 	linked := map[string]string{} // module@version to its folder
 	for _, p := range platforms {
@@ -72,8 +72,8 @@ func goModules(root string) (shipped, tested []work, err error) {
 	return shipped, tested, nil
 }
 
-// listModules adds the modules behind `go list -deps FLAGS ./...`, but not the
-// main module.
+// listModules adds the modules of the packages that `go list -deps FLAGS ./...`
+// prints, except the main module.
 func listModules(into map[string]string, root string, env []string, flags ...string) error {
 	args := append([]string{"list", "-e", "-deps", "-json=Module"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...)
@@ -155,8 +155,8 @@ func readWork(name, version, dir string) (work, error) {
 }
 
 // identify names the licence of a text by a sentence that only this licence
-// contains. Licences that require more than keeping their text are not in the list,
-// so a module with one stops the build.
+// contains. The list has only licences that require nothing except keeping
+// their text, so a module with any other licence stops the build.
 func identify(text string) string {
 	flat := strings.Join(strings.Fields(text), " ")
 	has := func(s string) bool { return strings.Contains(flat, s) }

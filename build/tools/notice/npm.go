@@ -12,16 +12,18 @@ import (
 	"strings"
 )
 
-// permitted lists the licences that npm packages of the page may have. They require
-// only that their text is kept.
+// permitted lists the licences that npm packages of the page may have. These
+// licences only require that their text is kept.
 var permitted = []string{"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD", "(MPL-2.0 OR Apache-2.0)"}
 
-// compiled are the build's packages that write code of their own into the page.
+// compiled lists the build-time packages that add code of their own to the
+// page.
 var compiled = []string{"@inlang/paraglide-js"}
 
 // npmPackages returns the packages that package-lock.json installs for the page
-// itself; those for its build and tests are marked dev and left out. complete
-// reports whether the licence texts were there to read.
+// itself. Packages for its build and tests are marked dev and left out.
+// complete is false if a package's folder is missing, so that its licence texts
+// could not be read.
 func npmPackages(frontend string) (packages []work, complete bool, err error) {
 	data, err := os.ReadFile(filepath.Join(frontend, "package-lock.json"))
 	if errors.Is(err, fs.ErrNotExist) {

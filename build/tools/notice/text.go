@@ -12,8 +12,8 @@ import (
 // npmTexts is the heading before the licence texts of the page.
 const npmTexts = "Licence texts: npm packages"
 
-// corpus lists the third-party texts in the quality lab; see
-// engine/eval/corpus/README.md.
+// corpus lists the third-party texts in the quality lab (see
+// engine/eval/corpus/README.md).
 const corpus = `engine/eval/corpus/prose.txt: Isaac Newton, Opticks, 1730: public domain
 engine/eval/corpus/dialogue.txt: Mark Twain, The Adventures of Tom Sawyer, 1876: public domain
 engine/eval/corpus/code.txt: mptest.c of SQLite, whose author disclaims copyright: public domain
@@ -87,9 +87,9 @@ func writeTexts(w io.Writer, title string, works []work) {
 	}
 }
 
-// splitCopyright removes the copyright lines from the top of a licence text. A long
-// text such as the Apache licence stays whole, because its own wording contains the
-// word.
+// splitCopyright removes the copyright lines from the top of a licence text. A
+// long text such as the Apache licence stays whole, because its wording
+// contains the word "copyright".
 func splitCopyright(text string) (holders []string, body string) {
 	lines := strings.Split(text, "\n")
 	if len(lines) > 60 {
