@@ -17,14 +17,14 @@ export class ApiError extends Error {
 }
 
 let config: Config | undefined;
-let known = ''; // the key with which the server accepted the page
+let known = ''; // the last key that the server accepted
 
 /** Finds the server's address. The key is needed if the server requires one. */
 export async function connect(key = known): Promise<void> {
   const headers: Record<string, string> = key ? { 'X-Api-Key': key } : {};
   const answer = await send('app/config.json', { headers, cache: 'no-store' });
   const now = (await answer.json()) as Config;
-  if (config && config.version !== now.version) location.reload(); // the server has another version of the page
+  if (config && config.version !== now.version) location.reload(); // the server has a newer or older page
   config = now;
   known = key;
 }

@@ -1,8 +1,8 @@
 import type { Outlook } from './types';
 
 /**
- * The highest memory value of the curves, and the memory limit if it is close enough to be
- * drawn.
+ * Returns the top of the memory axis, and whether the memory limit is close enough to the
+ * curves to be drawn.
  */
 export function range(o: Outlook): { top: number; limit: boolean } {
   const top = o.weights + Math.max(...o.curves.flatMap((c) => c.bytes), 1);
@@ -10,7 +10,7 @@ export function range(o: Outlook): { top: number; limit: boolean } {
   return { top: 1.08 * (limit ? Math.max(top, o.budget) : top), limit };
 }
 
-/** Ticks of an axis in bytes, at round numbers of binary units. */
+/** Returns ticks for an axis in bytes, at round numbers of binary units. */
 export function steps(top: number): number[] {
   let unit = 1;
   while (top / unit >= 1024) unit *= 1024;
@@ -23,8 +23,9 @@ export function steps(top: number): number[] {
 }
 
 /**
- * Positions of labels near their target heights, lowest first: each at least a gap
- * above the one before, and all between top and bottom as far as they have room.
+ * Returns positions for labels near their wanted positions, lowest label first. Each label
+ * is at least gap above the previous one, and all are between top and bottom if there is
+ * room.
  */
 export function spread(wanted: number[], gap: number, top: number, bottom: number): number[] {
   const list: number[] = [];
@@ -33,14 +34,20 @@ export function spread(wanted: number[], gap: number, top: number, bottom: numbe
   return list;
 }
 
-/** Of the steps of an axis those that have room for their labels: each other one, each fourth, and so on. */
+/**
+ * Returns the steps of an axis that have room for labels: all, every second, every fourth,
+ * and so on.
+ */
 export function thin(list: number[], room: number, each: number): number[] {
   let step = 1;
   while (list.length / step > Math.max(room / each, 1)) step *= 2;
   return list.filter((_, i) => (list.length - 1 - i) % step === 0);
 }
 
-/** Steps of a logarithmic axis of tokens: the nine largest powers of two up to most. */
+/**
+ * Returns the steps of a logarithmic axis of tokens: the nine largest powers of two up to
+ * most.
+ */
 export function lengthSteps(most: number): number[] {
   const list: number[] = [];
   for (let at = 1 << Math.floor(Math.log2(Math.max(most, 1))); at >= 64 && list.length < 9; at /= 2) list.unshift(at);

@@ -1,6 +1,6 @@
 import * as msg from '../paraglide/messages.js';
 
-/** Puts text on the clipboard, and says so on the button that asked for it. */
+/** Copies text to the clipboard and confirms it on the button that was clicked. */
 export async function copyText(text: string, button?: Element): Promise<boolean> {
   const done = (await viaClipboard(text)) || viaSelection(text);
   const before = button?.textContent;
@@ -20,7 +20,7 @@ async function viaClipboard(text: string): Promise<boolean> {
   }
 }
 
-// Some web views support only the older way.
+// Some web views support only execCommand.
 function viaSelection(text: string): boolean {
   const area = document.createElement('textarea');
   area.value = text;

@@ -1,5 +1,5 @@
-// Numbers and times for people, in the page's language, which is English. If the
-// browser's language is a kind of English, such as en-GB, its date format is used.
+// Formats numbers and times for display in English. If the browser's language
+// is a kind of English, such as en-GB, its date format is used.
 
 import * as msg from '../paraglide/messages.js';
 
@@ -38,8 +38,8 @@ export function bytes(n: number): string {
 }
 
 /**
- * Short form of a token count: 8K and 1M for multiples of 1,024, as contexts are named,
- * else thousands, such as 3.01k.
+ * Returns the short form of a token count: 8K or 1M for multiples of 1,024, as in names of
+ * contexts, and otherwise thousands such as 3.01k.
  */
 export function tokens(n: number): string {
   if (n >= 1 << 20 && n % (1 << 20) === 0) return `${n >> 20}M`;
@@ -48,13 +48,16 @@ export function tokens(n: number): string {
   return n >= 1000 ? `${figure(n / 1000)}k` : String(n);
 }
 
-/** Names the memory that limits weights and cache: that of the device that runs the model. */
+/**
+ * Names the memory that limits weights and cache, which belongs to the device that runs the
+ * model.
+ */
 export function budgetName(machine: { backend: string }): string {
   if (machine.backend === 'metal') return msg.format_gpu_working_set();
   return machine.backend === 'cpu' ? msg.format_free_memory() : msg.format_free_gpu_memory();
 }
 
-/** Says how much of a prompt was reused and from where, if that is known already. */
+/** Describes how much of a prompt was reused and from where. Returns '' if nothing was. */
 export function reuse(prompt: number, cached: number, disk: number, source = true): string {
   if (cached <= 0) return '';
   const text = msg.format_of_cached({ cached: count(cached), prompt: count(prompt) });
@@ -85,7 +88,7 @@ export function moment(time: string): string {
   return dateTime.format(new Date(time));
 }
 
-/** The heading under which a time is listed. */
+/** Returns the heading under which a time is listed. */
 export function since(time: string, now = new Date()): string {
   const start = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
   const days = Math.ceil((start - new Date(time).getTime()) / 86_400_000);

@@ -2,7 +2,7 @@
 // term lists words that must not be used instead; a test finds those.
 
 export const glossary: Record<string, string[]> = {
-  // Things that people chat with.
+  // Terms of chats.
   model: [],
   chat: ['conversation at the same time', 'conversations at the same time'],
   message: [],

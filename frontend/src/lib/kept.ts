@@ -1,17 +1,18 @@
 // Unsent text in the browser's storage, so that it survives closing the page. A
-// place is a window's new chat, an existing chat, or an edited message. The
-// creation time is a part of it, because another data folder has the same ids.
+// place is a window's new chat, an existing chat, or an edited message. A place
+// includes the chat's creation time, because another data folder may have the
+// same ids.
 import type { Attachment } from './types';
 
 export interface Kept {
   text: string;
   files?: Attachment[];
-  /** For an edit: the place of its chat. */
+  /** Place of the edited message's chat; set for edits only. */
   chat?: string;
 }
 
 const prefix = 'godwit.draft.';
-/** Maximum number of characters in all drafts and in each. Browsers store 5 million. */
+/** Maximum number of characters in all drafts together. Browsers store 5 million characters. */
 export const largest = 500_000;
 export const room = 2_000_000;
 /** Maximum number of stored drafts. */
@@ -23,7 +24,7 @@ export function kept(place: string): Kept | undefined {
     const found = localStorage.getItem(prefix + place) ?? '';
     return JSON.parse(found.slice(found.indexOf(' ') + 1)) as Kept;
   } catch {
-    return undefined; // nothing, or not written by this page
+    return undefined; // nothing is stored, or this page did not write it
   }
 }
 
@@ -42,13 +43,13 @@ export function keep(place: string, draft: Kept | undefined) {
       if (n >= most || held > room) localStorage.removeItem(prefix + old.place);
     }
   } catch {
-    // it is kept until the window closes
+    // the draft is kept until the window closes
   }
 }
 
 /**
- * Encodes a draft after its time. Leaves out files that are too large, and returns '' if
- * the draft itself is too large.
+ * Encodes the current time, followed by the draft. Leaves out files that are too large, and
+ * returns '' if the draft itself is too large.
  */
 function packed(draft: Kept): string {
   const { files, ...bare } = draft;

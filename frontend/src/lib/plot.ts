@@ -1,4 +1,5 @@
-// The plot of memory over context length, in a separately loaded module.
+// The plot of memory over context length, in a module that is loaded
+// separately.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { lengthSteps, range, spread, steps, thin } from './axes';
@@ -6,7 +7,7 @@ import { budgetName, bytes, tokens } from './format';
 import type { Outlook } from './types';
 import * as msg from '../paraglide/messages.js';
 
-/** Marks that a plot shows in addition to the curves. */
+/** Vertical marks of a plot, in tokens. */
 export interface Marks {
   /** The configured context. */
   context: number;
@@ -78,7 +79,7 @@ function band(u: uPlot, limit: number, colour: string, text: string, font: strin
   rule(u, 'y', limit, colour, msg.plot_beyond({ text }), font);
 }
 
-/** Writes the name of each line at its right end, one below the other where lines meet. */
+/** Writes the name of each curve at its right end. Names that would overlap are stacked. */
 function names(u: uPlot, o: Outlook, colours: string[], font: string) {
   const { ctx, bbox } = u;
   const size = 13 * devicePixelRatio;
@@ -117,7 +118,8 @@ function rule(u: uPlot, axis: 'x' | 'y', value: number, colour: string, text: st
     if (axis === 'y') ctx.fillText(text, bbox.left + 8 * ratio, at - 5 * ratio);
     else {
       const width = ctx.measureText(text).width;
-      // At the right edge the word stands before its line. The names of the lines are at their height there.
+      // Near the right edge, the word is left of its line and at the bottom,
+      // because the names of the curves are at the right.
       const after = at + 10 * ratio + width < bbox.left + 0.7 * bbox.width;
       ctx.fillText(text, after ? at + 5 * ratio : at - 5 * ratio - width, bbox.top + (after ? 12 * ratio : bbox.height - 6 * ratio));
     }

@@ -1,5 +1,5 @@
-// The JSON of the page's endpoints. The types themselves are generated from the
-// structs of app/api/page.
+// The JSON of the page's endpoints. The types are generated from the structs of
+// app/api/page.
 
 export type * from './types_gen';
 

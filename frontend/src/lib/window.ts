@@ -21,7 +21,7 @@ export function remember(key: string, value: object) {
   try {
     sessionStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // it is kept until the page is reloaded
+    // the value is kept until the page is reloaded
   }
 }
 
@@ -38,7 +38,7 @@ export const windowName = old ?? Math.random().toString(36).slice(2);
 export const newWindow = old === null;
 void navigator.locks?.request(lock(windowName), () => new Promise(() => {})).catch(() => undefined);
 
-/** Returns the names that no open window has. */
+/** Returns the names that do not belong to an open window. */
 export async function abandoned(names: string[]): Promise<string[]> {
   if (!navigator.locks) return desktop() ? names : []; // the program has one window
   const { held } = await navigator.locks.query();

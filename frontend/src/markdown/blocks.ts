@@ -57,7 +57,7 @@ export class Growing {
 
   /**
    * The block at which to start parsing. The first two lines of a block decide whether it
-   * is a separate block: "1" becomes an item of the list above once a point follows it.
+   * is a separate block: "1" becomes an item of the list above once a period follows it.
    * Until then, the block above is parsed again too.
    */
   private base(): number {
@@ -130,7 +130,7 @@ function same(old: Block | undefined, frame: Frame, parts: readonly Part[]): old
   return old.kind === frame.kind && old.lang === frame.lang && old.closed === frame.closed && old.first === frame.first && old.heading === frame.heading;
 }
 
-/** All blocks of a text that does not grow. */
+/** Returns all blocks of a complete text. */
 export function blocksOf(source: string): Block[] {
   return new Growing().finish(source);
 }

@@ -46,8 +46,7 @@ export interface Coloured {
 }
 
 /**
- * Highlights code in pieces that are as small as possible: a piece ends where no comment,
- * string or other construct is open. It yields nothing for an unknown language.
+ * Highlights code in pieces that are as small as possible. A piece ends where no comment, string or other construct is open. It yields nothing for an unknown language.
  */
 export function* highlight(parts: readonly string[], lang: string): Generator<Coloured, void, void> {
   if (!hljs.getLanguage(lang)) return;

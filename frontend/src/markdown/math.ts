@@ -33,8 +33,8 @@ const inline: TokenizerAndRendererExtension = {
   tokenizer(src) {
     const double = /^\$\$((?:[^$\\\n]|\\.)+?)\$\$/.exec(src) ?? /^\\\[((?:[^\n]|\n(?!\n))+?)\\\]/.exec(src);
     if (double) return { type: 'mathInline', raw: double[0], text: double[1]!.trim(), display: true };
-    // "$5 and $6" is money: no space inside the dollar signs, and no digit after
-    // them.
+    // "$5 and $6" is money. A formula has no space inside its dollar signs and
+    // no digit after them.
     const single = /^\$(?![\s$])((?:[^$\\\n]|\\.)*?[^\s$\\]|(?:[^$\\\n]|\\.)*?\\.)\$(?!\d)/.exec(src) ?? /^\\\(((?:[^\n]|\n(?!\n))+?)\\\)/.exec(src);
     if (single) return { type: 'mathInline', raw: single[0], text: single[1]!.trim(), display: false };
     return undefined;

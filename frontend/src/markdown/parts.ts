@@ -15,15 +15,15 @@ export interface Part {
   readonly html: string;
 }
 
-/** The properties of a block apart from its parts. */
+/** The properties of a block, without its parts. */
 export interface Frame {
   readonly kind: 'html' | 'code' | 'list' | 'table' | 'quote';
-  /** For a code block: its language, and whether it is complete. */
+  /** Language of a code block; empty for other blocks. */
   readonly lang: string;
   readonly closed: boolean;
-  /** For a numbered list: the first number. */
+  /** First number of a numbered list. */
   readonly first: number | undefined;
-  /** For a table: the HTML of its header. */
+  /** HTML of a table's header; empty for other blocks. */
   readonly heading: string;
 }
 
@@ -35,7 +35,7 @@ export interface Cut {
 }
 
 /**
- * A block that is split so that each part can be parsed without those before it. head is
+ * A block that is split so that each part can be parsed without the previous parts. head is
  * the text that must precede such a part: the fence of a code block, or the first lines of
  * a table.
  */
@@ -114,14 +114,15 @@ function table(token: Tokens.Table, enough: number): Split | undefined {
   };
 }
 
-// A quotation is split after an empty line, where its mark starts a new one.
+// A quotation is split after an empty line, if the next line begins with a
+// quotation mark (>).
 function quote(token: Tokens.Blockquote, enough: number): Split | undefined {
   const source = lines(token.raw);
   const text = token.tokens.reduce((all, inner) => all + inner.raw, '');
   if (text !== token.text || source.length !== text.split('\n').length) return undefined;
   const all: { raw: string; tokens: Token[] }[] = [];
   let line = 0;
-  let behind = true; // after an empty line
+  let behind = true; // the previous block is an empty line
   let read = '';
   for (const inner of token.tokens) {
     if (all.length === 0 || (behind && /^ {0,3}>/.test(source[line] ?? ''))) all.push({ raw: '', tokens: [] });
@@ -158,7 +159,7 @@ function code(token: Tokens.Code, enough: number): Split {
   };
 }
 
-/** The first word after a fence. */
+/** Returns the first word after a fence. */
 function language(info: string | undefined): string {
   return /^[\w+#.-]*/.exec(info ?? '')?.[0] ?? '';
 }

@@ -27,9 +27,9 @@ export const renderer: RendererObject = {
     if (!safeLink(href)) return `<span class="image">${name}</span>`;
     return `<a class="image" href="${escape(href)}" target="_blank" rel="noopener noreferrer">${name}</a>`;
   },
-  // A blank line that arrives late makes a whole list loose. So that rendered items
-  // stay valid, the text of an item is a paragraph in both kinds of lists, which
-  // look the same.
+  // A blank line that arrives later makes a whole list loose. Rendered items
+  // must stay valid then, so the text of an item is a paragraph in tight lists
+  // too. Both kinds of lists look the same.
   listitem({ tokens, task }) {
     const box = tokens[0]?.type === 'checkbox' ? [tokens[0]] : [];
     return `<li${task ? ' class="task"' : ''}>${this.parser.parse(tokens.slice(box.length).map((token, i) => paragraph(token, i === 0 ? box : [])))}</li>\n`;
@@ -55,7 +55,7 @@ export const renderer: RendererObject = {
   },
 };
 
-/** The text of an item as a paragraph, with a prefix. */
+/** Returns the text of an item as a paragraph, with a prefix. */
 function paragraph(token: Token, before: Token[]): Token {
   if (token.type !== 'text' && token.type !== 'paragraph') return token;
   return { ...token, type: 'paragraph', tokens: [...before, ...((token as Tokens.Text).tokens ?? [])] };

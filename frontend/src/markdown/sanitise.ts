@@ -7,7 +7,7 @@ const allowed = {
   ],
   ALLOWED_ATTR: ['href', 'title', 'target', 'rel', 'class', 'start', 'align', 'role', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
   // These attributes contain no addresses. Every other attribute must look like
-  // one.
+  // an address.
   ADD_URI_SAFE_ATTR: ['target', 'rel', 'start', 'align', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,

@@ -18,7 +18,7 @@ import { go } from './route.svelte';
 import { attempt, say, undoTime } from './toasts.svelte';
 import * as msg from '../paraglide/messages.js';
 
-/** The actions for a chat. */
+/** Returns the menu of actions for a chat. */
 export function chatMenu(chat: Chat): (Item | 'line')[] {
   const folders: Item[] = chats.folders
     .filter((f) => f.id !== chat.folder)
@@ -54,7 +54,10 @@ async function moveToNew(chat: Chat) {
   });
 }
 
-/** Chats that are deleted once they can no longer be restored. */
+/**
+ * Deleted chats that can still be restored, with the function that deletes each on the
+ * server.
+ */
 const leaving = new Map<number, () => Promise<void>>();
 addEventListener('pagehide', () => leaving.forEach((finish) => void finish()));
 
@@ -91,7 +94,7 @@ export const exportAll = () => save('godwit-chats.json', '/app/export', { what: 
 /** Exports every preset. */
 export const exportPresets = () => save('godwit-presets.json', '/app/presets/export', { what: 'presets' });
 
-/** Imports presets; one of a name that is here is replaced. */
+/** Imports presets. An imported preset replaces the existing one with its name. */
 export async function importPresets() {
   const [file] = await chooseFiles('.json,application/json', false);
   if (!file) return;
@@ -102,8 +105,8 @@ export async function importPresets() {
   }, 'panel');
 }
 
-// The window saves through a dialog of the system: web views keep downloads to
-// themselves.
+// The window saves files with a dialog of the system, because web views do not
+// offer downloads to the user.
 async function save(name: string, path: string, what: object) {
   await attempt(async () => {
     if (desktop()) {

@@ -88,7 +88,7 @@ class App {
     this.share(now);
     this.welcomed = now.welcomed;
     this.version = now.version;
-    this.importing = this.measuring = undefined; // the stream reports them if they exist
+    this.importing = this.measuring = undefined; // the stream reports running work when it opens
   }
 
   private share(now: Shared) {
@@ -107,7 +107,8 @@ class App {
             this.take(event.name, JSON.parse(event.data));
             continue;
           }
-          // The stream is open. It announces changes from now on; the rest is requested.
+          // The stream is open and announces changes from now on. Older data is
+          // requested.
           void drafts.start();
           await Promise.all([this.refresh(), chats.refresh()]);
           open.recover();
@@ -124,7 +125,10 @@ class App {
     }
   }
 
-  /** Opens a new chat with the first model. For other models, it shows that they are ready. */
+  /**
+   * Opens a new chat with the first model. For later models, only reports that the model is
+   * ready.
+   */
   private arrived(name: string) {
     const now = route.now;
     if (this.usable.some((m) => m.name !== name) || now.view !== 'chat' || now.chat) {
@@ -132,7 +136,7 @@ class App {
       return;
     }
     this.chatWith(name);
-    void post(`/app/models/${encodeURIComponent(name)}/load`).catch(() => undefined); // the first message would explain a failure
+    void post(`/app/models/${encodeURIComponent(name)}/load`).catch(() => undefined); // if this fails, the first message reports the error
   }
 
   private take(name: string, data: unknown) {
@@ -157,7 +161,7 @@ class App {
         this.settled++;
         break;
       case 'chats':
-        void chats.refresh().catch(() => undefined); // the next change loads it again
+        void chats.refresh().catch(() => undefined); // if this fails, the next change loads the list again
         break;
       case 'import':
         this.importing = data as Progress;

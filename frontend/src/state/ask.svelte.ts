@@ -1,4 +1,4 @@
-// Dialogs with which the whole page waits for the user.
+// Dialogs that block the page until the user answers.
 
 import * as msg from '../paraglide/messages.js';
 
@@ -7,7 +7,7 @@ export interface Question {
   text: string;
   confirm: string;
   danger?: boolean;
-  /** Asks for a text, with this as its initial value. */
+  /** Initial value of a text field. If undefined, the dialog has no field. */
   input?: string;
   placeholder?: string;
   answer: (value: string | undefined) => void;
@@ -31,7 +31,7 @@ export async function confirmed(title: string, text: string, confirm: string): P
   return (await ask({ title, text, confirm, danger: true })) !== undefined;
 }
 
-/** Asks for a name; undefined when the person thinks better of it. */
+/** Asks for a name. Returns undefined if the user cancels. */
 export function named(title: string, input: string, confirm = msg.save(), placeholder = ''): Promise<string | undefined> {
   return ask({ title, text: '', confirm, input, placeholder });
 }

@@ -29,7 +29,7 @@ class Choice {
     try {
       localStorage.setItem(key, name);
     } catch {
-      // it is kept until the window closes
+      // the choice is kept until the window closes
     }
   }
 }

@@ -11,7 +11,7 @@ const ofEdit = (m: Message) => `edit.${m.id}.${Date.parse(m.created)}`;
 
 const ofChat = (c: Chat) => `chat.${c.id}.${Date.parse(c.created)}`;
 
-/** The place of a chat's draft; '' if the chat does not exist. */
+/** Returns the place of a chat's draft, or '' if the chat does not exist. */
 function placeOf(chat: number): string {
   if (!chat) return newChat + windowName;
   const known = chats.find(chat);
@@ -26,10 +26,10 @@ class Draft {
   #files;
   /** The message is sent as soon as the answer in its chat has ended. */
   queued = $state(false);
-  /** Being sent to the server, which may reject it. */
+  /** The draft that is being sent to the server, which may reject it. */
   private sending: Pick<Kept, 'text' | 'files'> | undefined;
 
-  /** Loads the draft stored at a place and appends what was typed before. */
+  /** Loads the draft stored at a place and appends the text that was typed before. */
   constructor(
     public place: string,
     early?: Draft,
@@ -77,7 +77,10 @@ class Draft {
     this.#files = found?.files ?? [];
   }
 
-  /** Sends the message. If that fails, it is restored before what was typed in the meantime. */
+  /**
+   * Sends the message. If that fails, it is restored in front of the text that was typed in
+   * the meantime.
+   */
   async send(how: (text: string, files: Attachment[]) => Promise<boolean>) {
     const { text, files } = this;
     this.sending = { text, files };
@@ -124,12 +127,12 @@ class Drafts {
     const mine = this.list.get(0);
     if (name === undefined || mine?.text || mine?.files.length) return;
     const found = kept(newChat + name);
-    keep(newChat + name, undefined); // removed first, because there may not be enough space for both
+    keep(newChat + name, undefined); // removed first, because storage may not have space for both
     keep(newChat + windowName, found);
     mine?.follow();
   }
 
-  /** The draft of a chat; 0 is the chat that does not exist yet. */
+  /** Returns the draft of a chat. 0 is the chat that does not exist yet. */
   of(chat: number): Draft {
     const place = placeOf(chat);
     let draft = this.list.get(chat);

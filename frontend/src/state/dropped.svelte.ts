@@ -16,7 +16,10 @@ class Dropped {
   copying = $state('');
   private leaving = 0;
 
-  /** Files are dragged over the page. The browser repeats this event many times per second. */
+  /**
+   * Handles files that are dragged over the page. The browser repeats this event many times
+   * per second.
+   */
   hold(event: DragEvent) {
     if (!event.dataTransfer?.types.includes('Files')) return;
     event.preventDefault(); // otherwise the browser would leave the page and show the file
@@ -52,7 +55,7 @@ class Dropped {
   }
 }
 
-/** The files of a drop, and whether it contains folders. */
+/** Returns the files of a drop, and whether it contains folders. */
 function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
   const files: File[] = [];
   let folders = false;
@@ -67,7 +70,7 @@ function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
 /** Attaches files to a chat's draft. */
 export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
   return attempt(async () => {
-    const read = await readFiles(files); // the message may be sent in the meantime
+    const read = await readFiles(files); // the user may send the message in the meantime
     const draft = drafts.of(chat);
     draft.files = [...draft.files, ...read];
   }, 'composer');

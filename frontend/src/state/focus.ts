@@ -1,4 +1,4 @@
-// Where the focus goes when the focused element is removed.
+// Chooses where the focus goes when the focused element is removed.
 import { tick } from 'svelte';
 
 const touch = matchMedia('(pointer: coarse)');

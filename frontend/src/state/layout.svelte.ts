@@ -4,7 +4,7 @@ const dark = matchMedia('(prefers-color-scheme: dark)');
 class Layout {
   narrow = $state(narrow.matches);
   sidebar = $state(!narrow.matches);
-  /** The system is dark. */
+  /** The system prefers dark colours. */
   dark = $state(dark.matches);
   /** The search over all chats is open. */
   searching = $state(false);

@@ -9,9 +9,9 @@ class Renderer {
     this.fetch();
   }
 
-  /** Loads it. Loading is repeated after the server was unreachable. */
+  /** Loads the renderer. Called again if the server was unreachable. */
   fetch() {
-    if (!this.component) import('../parts/Markdown.svelte').then(({ default: part }) => (this.component = part)).catch(() => undefined); // the text is plain until then
+    if (!this.component) import('../parts/Markdown.svelte').then(({ default: part }) => (this.component = part)).catch(() => undefined); // text stays plain until then
   }
 }
 

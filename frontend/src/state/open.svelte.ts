@@ -29,7 +29,7 @@ export interface Waiting {
   left_s?: number;
 }
 
-/** An answer that is followed, with the data from its stream. */
+/** An answer that the page follows, with the data from its stream. */
 interface Followed {
   control: AbortController;
   content?: string;
@@ -40,8 +40,8 @@ interface Followed {
 type Here = () => boolean;
 
 /**
- * The open chat. For a long chat, only a window of messages is held, starting at the depth
- * first.
+ * The open chat. Of a long chat, only some messages are held: the window that starts at
+ * depth first.
  */
 class Open {
   id = $state(0);
@@ -62,13 +62,13 @@ class Open {
   private turn = 0;
   private measured = 0;
   private queue: Promise<unknown> = Promise.resolve();
-  /** The message that is about to be deleted, with all below it; until then it is out of sight. */
+  /** The hidden message that will soon be deleted with everything below it. */
   private leaving?: { id: number; depth: number; finish: () => Promise<void> };
 
   chat = $derived(chats.find(this.id));
   end = $derived(this.first + this.messages.length);
   last = $derived(this.end === this.total ? this.messages.at(-1) : undefined);
-  /** The answer that is being generated. It may be outside of the window. */
+  /** Id of the answer that is being generated. The answer may be outside the window. */
   running = $derived(this.followed.keys().next().value);
   /** How much of the context is used according to the latest data. */
   usage = $derived.by(() => {
@@ -148,7 +148,10 @@ class Open {
     for (const m of messages) if (m.status === 'running') this.follow(m.id);
   }
 
-  /** The current version of a message. For a followed message, this is the stream's. */
+  /**
+   * Returns the current version of a message. For a followed message, it comes from the
+   * stream.
+   */
   private grown(m: Message): Message {
     const f = this.followed.get(m.id);
     if (m.status === 'running') return { ...m, content: f?.content ?? m.content, reasoning: f?.reasoning ?? m.reasoning };
@@ -206,7 +209,8 @@ class Open {
     return this.inTurn(async (here) => {
       if (!here()) return;
       const [start, end] = to();
-      // The missing part is the most important one.
+      // Request the missing messages first, because a response may not have
+      // room for all.
       const before = start < this.first ? Math.min(end, start + windowSize) : end;
       const part = await get<Part>(`/app/chats/${this.id}/messages?before=${before}&limit=${Math.min(end - start, windowSize)}`);
       if (here()) this.put(part);
@@ -229,13 +233,13 @@ class Open {
           return true;
         });
       } catch (err) {
-        await chats.drop(made.id).catch(() => undefined); // the chat stays, although it is empty
+        await chats.drop(made.id).catch(() => undefined); // if this fails, the chat stays empty
         throw err;
       }
     });
   }
 
-  /** The message that the next one follows. */
+  /** Returns the message that the next one follows. */
   private async newest(id: number, here: Here): Promise<number> {
     if (here() && (this.fault || this.end < this.total)) await this.reread(here, '');
     const messages = here() ? this.messages : (await get<Part>(`/app/chats/${id}/messages?limit=1`)).messages;
@@ -302,7 +306,10 @@ class Open {
     });
   }
 
-  /** Deletes a message and all below it in a while; the result brings it back until then. */
+  /**
+   * Deletes a message and everything below it after a delay. The returned function restores
+   * it until then.
+   */
   async drop({ id, depth }: Message): Promise<() => void> {
     await this.leaving?.finish();
     const gone = { id, depth, finish: () => Promise.resolve() };
@@ -371,7 +378,10 @@ class Open {
     }
   }
 
-  /** Handles one event and returns true at the end. The message may be outside of the window. */
+  /**
+   * Handles one event and returns true at the end of the answer. The message may be outside
+   * the window.
+   */
   private take(id: number, f: Followed, name: string, data: Piece): boolean {
     const at = this.messages.findIndex((m) => m.id === id);
     const message = this.messages[at];

@@ -1,5 +1,6 @@
-// Results of actions. Successes are shown for a few seconds. Errors stay at their
-// place until they are dismissed, retried or left behind.
+// Results of actions. Successes are shown for a few seconds. An error stays at
+// its place until the user dismisses it, retries the action or goes to another
+// view.
 import { explain } from '../lib/api';
 
 export interface Toast {
@@ -22,13 +23,13 @@ export function say(text: string, action?: Toast['action']) {
   setTimeout(() => dismiss(id), action ? undoTime : 4000);
 }
 
-/** How long an action can be undone. */
+/** How long an action can be undone, in milliseconds. */
 export const undoTime = 6000;
 
-/** The errors that are shown, by place; '' is the top of the page. */
+/** The visible errors by place. '' is the top of the page. */
 export const troubles = $state<{ at: Record<string, string> }>({ at: {} });
 
-/** The places on the screen, each with the number of components that show it. */
+/** The number of visible components that show the errors of each place. */
 const places: Record<string, number> = {};
 
 /**
