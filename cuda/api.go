@@ -19,7 +19,7 @@ const (
 	amd                  // libamdhip64
 )
 
-// api is the functions of a driver library.
+// api holds the functions of a driver library.
 type api struct {
 	flavor flavor
 
@@ -89,7 +89,7 @@ func (a *api) bind(find func(name string) (uintptr, error)) error {
 	return nil
 }
 
-// result codes that the package handles; both libraries use the same
+// result codes that the package handles, which are the same in both libraries
 const (
 	success        = 0
 	outOfMemory    = 2
@@ -98,9 +98,10 @@ const (
 	invalidDevice  = 101 // returned by HIP's initialisation without a device
 )
 
-// call calls a function of the library. A pointer among the arguments is written
-// uintptr(unsafe.Pointer(p)) in the call's own list: only there the compiler sees
-// it, puts what it points to on the heap and keeps that alive until the return.
+// call calls a function of the library. A pointer among the arguments must be
+// written as uintptr(unsafe.Pointer(p)) in the argument list itself. Only
+// there, the compiler recognises it, moves its target to the heap and keeps the
+// target alive until call returns.
 //
 //go:uintptrescapes
 func (a *api) call(what string, fn uintptr, args ...uintptr) error {
@@ -128,8 +129,8 @@ func says(err error, codes ...int32) bool {
 	return errors.As(err, &e) && slices.Contains(codes, e.code)
 }
 
-// text returns the driver's description of a code. CUDA's function writes a pointer
-// to it, and HIP's returns it.
+// text returns the driver's description of a code. CUDA's function stores a
+// pointer to the text, and HIP's function returns one.
 func (a *api) text(code int32) string {
 	var s *byte
 	r, _, _ := purego.SyscallN(a.errorString, uintptr(code), uintptr(unsafe.Pointer(&s)))

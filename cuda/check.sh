@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# check.sh assembles the PTX of the kernels with NVIDIA's ptxas from its package,
-# without a GPU. By itself it does so for all architectures that are served,
-# for the images that changed since the record assembled.txt, renews the record
-# and sums it up. With a list of architectures it leaves the record alone, and
-# assembles what changed, every few where much did, and one image of each kernel.
-# An image that spills registers is an error both ways.
+# check.sh assembles the PTX of the kernels with ptxas from NVIDIA's package,
+# without a GPU.
 #
+# Without arguments, it assembles the images that changed since the record
+# assembled.txt for all served architectures, updates the record and prints a
+# summary. With a list of architectures, it leaves the record alone. It then
+# assembles the changed images, or only some of them if many have changed, and
+# one image of each kernel. In both modes, an image that spills registers is an
+# error.
 #   cuda/check.sh [75,86,90]
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -19,7 +19,7 @@ import (
 	"godwit/engine/gpu"
 )
 
-// The classes of errors about machines that cannot run kernels.
+// Classes of errors about machines that cannot run kernels.
 var (
 	errNone = errors.New("no driver")
 	errOld  = errors.New("the driver is too old")
@@ -28,8 +28,8 @@ var (
 const (
 	// minDriver is the first version of the driver API that accepts the PTX.
 	minDriver = 11080
-	// minCapability is the compute capability for which the PTX is made, as tens
-	// and ones: 7.5.
+	// minCapability is the compute capability for which the PTX is made. 75
+	// stands for 7.5.
 	minCapability = 75
 	// mmaCapability is the lowest compute capability with 16 by 16 matrix
 	// multiplication.
@@ -55,7 +55,8 @@ var (
 // driver.
 func HasNVIDIA() bool { return has(nvidia) }
 
-// HasAMD is HasNVIDIA for AMD's.
+// HasAMD reports whether AMD's driver is installed. It does not start the
+// driver.
 func HasAMD() bool { return has(amd) }
 
 func has(f flavor) bool {
@@ -131,18 +132,18 @@ type card struct {
 	handle     int32
 	name       string
 	memory     int64
-	capability int // compute capability as tens and ones
+	capability int // compute capability, such as 75 for 7.5
 	processors int
 }
 
-// Numbers of the attributes that are read, by flavor.
+// Attribute numbers of the driver API, by flavor.
 var (
 	attrMajor      = [2]uintptr{75, 23}
 	attrMinor      = [2]uintptr{76, 61}
 	attrProcessors = [2]uintptr{16, 63}
 )
 
-// cards is the number of cards.
+// cards returns the number of cards.
 func (a *api) cards() (int, error) {
 	var n int32
 	if err := a.call("count devices", a.count, uintptr(unsafe.Pointer(&n))); err != nil && !says(err, noDevice, notInitialized) {

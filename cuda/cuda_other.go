@@ -17,7 +17,7 @@ const Built = false
 // says what a build needs.
 func NVIDIA() backend.Driver { return none("cuda") }
 
-// AMD is NVIDIA for HIP.
+// AMD is the driver of a build without HIP. It has no devices either.
 func AMD() backend.Driver { return none("hip") }
 
 // HasNVIDIA reports false.

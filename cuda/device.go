@@ -22,14 +22,14 @@ type device struct {
 	card    *card
 	stream  uintptr
 	modules []uintptr
-	err     error // first error; it is kept
+	err     error // first error; later launches do nothing
 	words   launchWords
 }
 
-// launchWords is the memory that a launch passes to the driver: the arguments,
-// their addresses, and the words of the calls themselves. Without it, each launch
-// would allocate. After the device is opened, any goroutine may read context, which
-// does not change until Close.
+// launchWords is the memory that a launch passes to the driver. It holds the
+// arguments, their addresses, and the words of the calls themselves. Without
+// it, each launch would allocate memory. After the device is opened, any
+// goroutine may read context, which does not change until Close.
 type launchWords struct {
 	buffers [maxArgs]uint64
 	list    [maxArgs + 1]unsafe.Pointer
@@ -99,7 +99,7 @@ func (d *device) Info() backend.Info {
 	return i
 }
 
-// MMA returns 1 if the card runs kernels with the dialect's mma.
+// MMA returns 1 if the card can run kernels that use the dialect's mma.
 func (d *device) MMA() int {
 	if d.flavor == nvidia && d.card.capability >= mmaCapability {
 		return 1
@@ -118,14 +118,14 @@ func (d *device) memory() (free, total int64, err error) {
 	return free, total, err
 }
 
-// buffer is memory of a card.
+// buffer is a piece of a card's memory.
 type buffer struct {
 	d    *device
 	at   uint64
 	size int64
 }
 
-// Alloc makes a buffer and copies data into it, or zeros.
+// Alloc makes a buffer and copies data into it, or clears it if data is nil.
 func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {
 	if data != nil && int64(len(data)) != size || size <= 0 {
 		return nil, fmt.Errorf("%s: %s: %d bytes of data for %d", d.kind, label, len(data), size)
@@ -137,8 +137,8 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	return b, nil
 }
 
-// stageBytes is the number of bytes of a weight that are copied to a card at a
-// time.
+// stageBytes is the number of bytes of a weight that are copied to a card in
+// one piece.
 const stageBytes = 8 << 20
 
 // stage copies data to a card through the process's own memory. The driver must not
@@ -260,13 +260,13 @@ func (d *device) within(x gpu.Buffer, offset int64, n int) (*buffer, error) {
 	return b, nil
 }
 
-// stick keeps the first error and returns it.
+// stick records the first error and returns it.
 func (d *device) stick(err error) error {
 	d.note(err)
 	return d.err
 }
 
-// note keeps the first error, which the next Submit or Wait returns.
+// note records the first error, which the next Submit or Wait returns.
 func (d *device) note(err error) {
 	if err != nil && d.err == nil {
 		d.err = fmt.Errorf("%s: %w", d.kind, err)
@@ -293,8 +293,8 @@ func (d *device) Launch(p gpu.Pipeline, grid [3]uint32, args []gpu.Bind, params 
 	if len(params) > 0 {
 		*at = unsafe.Pointer(unsafe.SliceData(params))
 	}
-	// The list is in the device, which is on the heap and in use, so it does not
-	// move.
+	// The argument list is a field of the device. The device is on the heap and
+	// in use, so the list does not move.
 	w.call = [...]uintptr{
 		k.function, uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]), uintptr(k.kernel.Group), 1, 1,
 		0, d.stream, uintptr(unsafe.Pointer(&w.list[0])), 0,
@@ -349,8 +349,8 @@ func (d *device) Close() error {
 type pipeline struct {
 	kernel   *shaders.Kernel
 	function uintptr
-	what     string // description of a launch in errors
+	what     string // names a launch in errors
 }
 
-// Kernel is what was compiled.
+// Kernel returns the kernel that was compiled.
 func (p *pipeline) Kernel() *shaders.Kernel { return p.kernel }

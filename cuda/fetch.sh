@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# fetch.sh FOLDER PACKAGE==VERSION FILE prints the path of a file of one of NVIDIA's
-# Python packages, which it installs into a folder of the cache at first use.
+# fetch.sh FOLDER PACKAGE==VERSION FILE prints the path of a file in one of
+# NVIDIA's Python packages. At first use, it installs the package into a folder
+# of the cache.
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/godwit/$1

@@ -19,7 +19,7 @@ type captured struct {
 	exec uintptr
 }
 
-// Begin collects the launches that follow.
+// Begin starts to collect launches.
 func (d *device) Begin() error {
 	leave, err := d.enter()
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *device) Begin() error {
 	return d.stick(d.call("begin capture", d.beginCapture, d.stream, relaxed))
 }
 
-// End returns what was collected.
+// End returns the collected launches as a graph.
 func (d *device) End() (gpu.Graph, error) {
 	leave, err := d.enter()
 	if err != nil {

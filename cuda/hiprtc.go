@@ -17,12 +17,12 @@ import (
 	"godwit/shaders"
 )
 
-// rtc is the functions of AMD's run-time compiler.
+// rtc holds the functions of AMD's run-time compiler.
 type rtc struct {
 	create, compile, logSize, log, size, code, destroy uintptr
 }
 
-// openRTC finds the compiler in a library of its own or in the driver's.
+// openRTC finds the compiler in its own library or in the driver's library.
 var openRTC = sync.OnceValues(func() (*rtc, error) {
 	var errs []error
 	for _, names := range [][]string{compilers, libraries[amd]} {
@@ -52,7 +52,7 @@ func (r *rtc) bind(find func(string) (uintptr, error)) error {
 	return nil
 }
 
-// call takes pointers as api.call does.
+// call takes pointers in the same way as api.call.
 //
 //go:uintptrescapes
 func (r *rtc) call(what string, fn uintptr, args ...uintptr) error {
@@ -95,9 +95,9 @@ func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, err
 	})
 }
 
-// codePath returns the path of a kernel's cached code, named by a hash of
-// everything that it depends on, in the user's cache folder. It returns ""
-// without such a folder.
+// codePath returns the path of a kernel's cached code, in the user's cache
+// folder. The name is a hash of everything that the code depends on. Without a
+// cache folder, codePath returns "".
 func codePath(what, name string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -106,8 +106,8 @@ func codePath(what, name string) string {
 	return filepath.Join(dir, "godwit", "hip", fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(what))))
 }
 
-// kept returns the file at a path. If the file is missing, it calls build and saves
-// the result. If that is not possible, it builds each time.
+// kept returns the file at a path. If the file is missing, it calls build and
+// saves the result. If saving is not possible, it builds each time.
 func kept(path string, build func() ([]byte, error)) ([]byte, error) {
 	if path == "" {
 		return build()
@@ -117,7 +117,7 @@ func kept(path string, build func() ([]byte, error)) ([]byte, error) {
 	}
 	code, err := build()
 	if err == nil {
-		_ = keep(path, code) // if the folder is not writable, only time is lost
+		_ = keep(path, code) // if this fails, the next program builds the file again
 	}
 	return code, err
 }
@@ -168,7 +168,7 @@ func (r *rtc) build(name, text string, flags []string) (code []byte, err error) 
 	return code, r.call("code", r.code, program, uintptr(unsafe.Pointer(&code[0])))
 }
 
-// said returns the compiler's output.
+// said returns the compiler's log.
 func (r *rtc) said(program uintptr) error {
 	var n uintptr
 	if err := r.call("log size", r.logSize, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 || n > 1<<20 {

@@ -23,9 +23,9 @@ func Flags(in shaders.Instance) []string {
 	return []string{fmt.Sprintf("--gpu-architecture=compute_%d", Capability(in)), "--std=c++14", "--fmad=false"}
 }
 
-// Capability returns the lowest compute capability that runs an instance, as tens
-// and ones. It is that of the oldest supported cards, or of the first cards with
-// mma.
+// Capability returns the lowest compute capability that runs an instance, such
+// as 75 for 7.5. A kernel with mma needs the first cards with mma. All others
+// run on the oldest supported cards.
 func Capability(in shaders.Instance) int {
 	if in.MMA() {
 		return mmaCapability
@@ -33,13 +33,13 @@ func Capability(in shaders.Instance) int {
 	return minCapability
 }
 
-// pack is the PTX of every instance: a zip file whose entries are named by
-// shaders.Instance.Name, with the hash of their source as comment.
+// pack is a zip file with the PTX of every instance. Entries are named by
+// shaders.Instance.Name, and the comment of an entry is the hash of its source.
 //
 //go:embed kernels.zip
 var pack []byte
 
-// images are the entries of the pack by name.
+// images maps names to entries of the pack.
 var images = sync.OnceValues(func() (map[string]*zip.File, error) {
 	r, err := zip.NewReader(bytes.NewReader(pack), int64(len(pack)))
 	if err != nil {

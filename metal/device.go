@@ -30,7 +30,7 @@ type device struct {
 	words   *mtl.Words
 	now     mtl.Commands
 	waiting []mtl.Commands
-	err     error // first error; it is kept
+	err     error // first error; later launches do nothing
 }
 
 // Info describes the GPU.
@@ -44,7 +44,7 @@ func (d *device) MMA() int {
 	return 0
 }
 
-// buffer is memory that the GPU sees.
+// buffer is memory that the GPU can access.
 type buffer struct {
 	d      *device
 	id     mtl.ID
@@ -54,7 +54,7 @@ type buffer struct {
 	data   []byte // the caller's memory, which must stay reachable
 }
 
-// noCopy is the size from which the caller's memory is used in place.
+// noCopy is the size in bytes from which the caller's memory is used in place.
 const noCopy = 1 << 16
 
 // Alloc makes a buffer. Large data is used in place.
@@ -115,7 +115,8 @@ func (b *buffer) Close() error {
 	return err
 }
 
-// within returns the memory of a range of a buffer.
+// within returns a buffer and a range of its memory, or an error if the range is
+// outside the buffer.
 func within(x gpu.Buffer, offset int64, n int) (*buffer, []byte, error) {
 	b := x.(*buffer)
 	if b.id == 0 || offset < 0 || offset > b.size-int64(n) {
@@ -153,7 +154,7 @@ type pipeline struct {
 	id     mtl.ID
 }
 
-// Kernel is what was compiled.
+// Kernel returns the kernel that was compiled.
 func (p *pipeline) Kernel() *shaders.Kernel { return p.kernel }
 
 // simdWidth is the SIMD group size that the kernels assume.
@@ -229,8 +230,8 @@ func (d *device) Submit() error {
 // Wait waits for all submitted launches.
 func (d *device) Wait() error { return d.drain() }
 
-// drain waits for each command buffer and checks how it ended, because the buffers
-// of a failed one have undefined contents.
+// drain waits for each command buffer and checks how it ended, because buffers
+// have undefined contents after a failure.
 func (d *device) drain() error {
 	for _, c := range d.waiting {
 		err := c.Wait()

@@ -34,8 +34,7 @@ func list() ([]backend.Info, error) {
 	return infos, nil
 }
 
-// describe describes a GPU. Its memory is the amount that programs should use at
-// most.
+// describe describes a GPU. Its memory is the most that programs should use.
 func describe(d *mtl.Device) backend.Info {
 	detail := d.Name()
 	if !d.Unified() {

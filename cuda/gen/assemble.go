@@ -20,10 +20,10 @@ import (
 // served lists the architectures for which the PTX is assembled.
 var served = []string{"75", "80", "86", "89", "90", "100", "120"}
 
-// use is what an image needs on one architecture. It has no registers if the image
+// use is what an image needs on one architecture. registers is 0 if the image
 // is not for that architecture.
 type use struct {
-	registers, spilled int // spilled counts bytes
+	registers, spilled int // spilled is in bytes
 }
 
 func (u use) String() string {
@@ -33,8 +33,8 @@ func (u use) String() string {
 	return fmt.Sprintf("%d+%d", u.registers, u.spilled)
 }
 
-// target is the architecture for which PTX is made. The PTX runs on this and later
-// ones.
+// target is the architecture for which an image is made. The image runs on this
+// architecture and on later ones.
 var target = regexp.MustCompile(`(?m)^\.target sm_(\d+)$`)
 
 // archsOf returns the given architectures on which an image runs.
@@ -64,7 +64,7 @@ type record struct {
 
 type noted struct {
 	hash string
-	uses []use // in the order of served
+	uses []use // one use per architecture, in the order of served
 }
 
 const recordHead = "# What ptxas %s says of each image: hash, registers (+ bytes spilled) for sm_%s, name.\n"
@@ -152,9 +152,9 @@ func newAssembler(ptxas, pack, path string) (*assembler, error) {
 	return a, err
 }
 
-// renew assembles the images that the record lacks for all architectures, and
-// prints a summary. It writes the record from time to time, so that an interrupted
-// run loses little.
+// renew assembles the images that are missing from the record, for all
+// architectures. It adds them to the record and prints a summary. It writes the
+// record from time to time, so that an interrupted run loses little.
 func (a *assembler) renew(path string) error {
 	var todo []string
 	fresh := map[string]noted{}
@@ -176,7 +176,7 @@ func (a *assembler) renew(path string) error {
 	return a.sum()
 }
 
-// note assembles some images and adds them to the record.
+// note assembles some images and adds the results to the record.
 func (a *assembler) note(keys []string) error {
 	var jobs []*job
 	for _, key := range keys {
@@ -206,9 +206,9 @@ func (a *assembler) note(keys []string) error {
 // mostChanged limits how many changed images a check assembles.
 const mostChanged = 128
 
-// choose returns the images that a check assembles: those that the record lacks, or
-// every nth of them if there are many, plus one image per kernel. It also returns
-// how many the record lacks.
+// choose returns the images that a check assembles. These are the images that
+// are missing from the record, or every nth of them if there are many, and at
+// least one image per kernel. It also returns how many are missing.
 func (a *assembler) choose() (keys []string, changed int) {
 	var fresh []string
 	seen := map[string]bool{}
@@ -233,9 +233,9 @@ func (a *assembler) choose() (keys []string, changed int) {
 	return keys, len(fresh)
 }
 
-// check assembles images that the record lacks, and some of its other images, for
-// some architectures. For the latter, ptxas must report the same values as the
-// record.
+// check assembles images that are missing from the record, and some images in
+// it, for some architectures. For an image in the record, ptxas must report the
+// recorded values.
 func (a *assembler) check(archs []string) error {
 	for _, arch := range archs {
 		if !slices.Contains(served, arch) {
@@ -272,7 +272,7 @@ func (a *assembler) check(archs []string) error {
 	return errors.Join(err, a.spills())
 }
 
-// kernelOf is the kernel of an image.
+// kernelOf returns the kernel of an image.
 func kernelOf(name string) string {
 	kernel, _, _ := strings.Cut(name, " ")
 	return kernel
@@ -293,7 +293,7 @@ func (a *assembler) spills() error {
 	return errors.Join(errs...)
 }
 
-// sum prints the largest use among the kernels with each name.
+// sum prints a row for each kernel, with the largest use among its images.
 func (a *assembler) sum() error {
 	fmt.Printf("%-16s %6s %10s %9s %12s\n", "kernel", "images", "registers", "spilling", "spill bytes")
 	images, spilling, most := map[string]int{}, map[string]int{}, map[string]use{}

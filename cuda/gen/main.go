@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command gen compiles every instance of the kernels to PTX with NVRTC and packs
-// the results, which the driver compiles later. It runs on any Linux machine
-// without a GPU. Instances with unchanged source are copied from the old pack.
+// Command gen compiles every instance of the kernels to PTX with NVRTC and
+// packs the results. NVIDIA's driver compiles them at run time. It runs on any
+// Linux machine without a GPU. Instances with unchanged source are copied from
+// the old pack.
 //
 //	go run ./gen -nvrtc libnvrtc.so.11.2 -o kernels.zip
 //	go run ./gen -ptxas ptxas -record assembled.txt -o kernels.zip
@@ -99,7 +100,7 @@ func run(lib, out string) error {
 	return os.WriteFile(out, b.Bytes(), 0o644)
 }
 
-// read returns the images in a pack by name and hash, or none if the pack is
+// read returns the images in a pack, by name and hash, or none if the pack is
 // missing.
 func read(path string) (map[string][]byte, error) {
 	r, err := zip.OpenReader(path)
@@ -124,7 +125,7 @@ func read(path string) (map[string][]byte, error) {
 	return images, r.Close()
 }
 
-// nvrtc is the functions of the compiler.
+// nvrtc holds the functions of the compiler.
 type nvrtc struct {
 	create, compile, logSize, log, size, ptx, destroy uintptr
 }
@@ -192,8 +193,8 @@ var comments = regexp.MustCompile(`(?m)^\s*(//.*)?\n`)
 // slim removes comments, empty lines and the zero byte at the end.
 func slim(ptx []byte) []byte { return comments.ReplaceAll(bytes.TrimRight(ptx, "\x00"), nil) }
 
-// fetch calls a function that returns a size, and then one that returns that many
-// bytes.
+// fetch calls a function that returns a size, and then a function that returns
+// that many bytes.
 func fetch(program, size, data uintptr) ([]byte, error) {
 	var n uintptr
 	if err := call("size", size, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {
@@ -203,8 +204,8 @@ func fetch(program, size, data uintptr) ([]byte, error) {
 	return b, call("data", data, program, uintptr(unsafe.Pointer(&b[0])))
 }
 
-// call calls a function of the compiler. Pointers are converted in the argument
-// list, where the compiler sees that they escape.
+// call calls a function of the compiler. Pointers must be converted in the
+// argument list, because only there the compiler notices that they escape.
 //
 //go:uintptrescapes
 func call(what string, fn uintptr, args ...uintptr) error {

@@ -16,14 +16,15 @@ type Commands struct {
 	*Words
 }
 
-// Words is the memory for building messages, so that sending one does not allocate.
-// It is on the heap, where it does not move.
+// Words is memory for the arguments of messages, so that sending one does not
+// allocate. It is on the heap, where it does not move.
 type Words struct {
 	call        [12]uintptr
 	grid, group size
 }
 
-// send sends a message to the encoder. It takes pointers as call does.
+// send sends a message to the encoder. It takes pointers in the same way as
+// call.
 //
 //go:uintptrescapes
 func (w *Words) send(to ID, selector, a, b, c uintptr) {
@@ -57,7 +58,7 @@ func (c Commands) Launch(grid [3]uint32, n int) {
 	c.dispatch(c.encoder)
 }
 
-// size is an MTLSize.
+// size has the layout of an MTLSize.
 type size [3]uintptr
 
 // Barrier orders the launches before and after it, for all buffers.

@@ -17,7 +17,7 @@ type Device struct {
 	about metal.DeviceObject
 }
 
-// Devices lists the GPUs, the system's choice first.
+// Devices lists the GPUs. The system's default GPU is first.
 func Devices() ([]*Device, error) {
 	if err := load(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (d *Device) Queue() (ID, error) {
 // the accesses.
 const shared = uintptr(metal.ResourceStorageModeShared | metal.ResourceHazardTrackingModeUntracked)
 
-// Buffer allocates memory. It returns 0 if there is too little.
+// Buffer allocates memory. It returns 0 if there is not enough memory.
 func (d *Device) Buffer(size int64) ID { return ID(send(d.id, sel.newBuffer, uintptr(size), shared)) }
 
 // BufferOver makes a buffer of whole pages of the caller's memory. The memory must
@@ -123,14 +123,14 @@ func (d *Device) Pipeline(name, source string) (ID, error) {
 	return p, nil
 }
 
-// Widths returns the number of threads in a SIMD group and the maximum in a
-// threadgroup.
+// Widths returns the number of threads in a SIMD group, and the maximum number
+// in a threadgroup.
 func Widths(pipeline ID) (simd, most int) {
 	return int(send(pipeline, sel.executionWidth)), int(send(pipeline, sel.maxThreads))
 }
 
-// Residency is a set of buffers that stay accessible to the GPU. It is nil on
-// systems before macOS 15, which do not have it.
+// Residency is a set of buffers that stay accessible to the GPU. It is nil
+// before macOS 15, which introduced such sets.
 type Residency struct{ id ID }
 
 // Residency makes a set for a queue.
@@ -154,7 +154,7 @@ func (d *Device) Residency(queue ID) (*Residency, error) {
 func (r *Residency) Add(buffer ID)    { send(r.id, sel.addAllocation, uintptr(buffer)) }
 func (r *Residency) Remove(buffer ID) { send(r.id, sel.removeAllocation, uintptr(buffer)) }
 
-// Commit makes what was added resident.
+// Commit makes the added buffers resident.
 func (r *Residency) Commit() {
 	send(r.id, sel.commit)
 	send(r.id, sel.requestSet)

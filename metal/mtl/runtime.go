@@ -3,14 +3,14 @@
 // Package mtl calls Objective-C. It provides the part of Metal that computing needs
 // as plain functions. No other package calls Objective-C.
 //
-// darwinkit provides the types, the enumerations and the functions that are called
-// once. Everything on the token path is a cached selector sent with purego, because
-// darwinkit's calls allocate. There are also faults in its release 0.5.0. It has no
-// function that creates a device. Its generated methods panic if they get a
-// protocol's object. A bool or 32-bit number that a method returns is written as
-// eight bytes, which overwrites adjacent memory. Blocks are unsafe with current Go,
-// so there are no completion handlers and no deallocators. endEncoding is missing
-// from the compute encoder.
+// darwinkit provides the types, the enumerations and the functions that are
+// called once. Everything on the token path is a cached selector sent with
+// purego, because darwinkit's calls allocate. Its release 0.5.0 also has
+// faults. It has no function that creates a device. Its generated methods panic
+// if an argument is a protocol's object. If a method returns a bool or a 32-bit
+// number, darwinkit writes eight bytes and so overwrites adjacent memory. Its
+// blocks are unsafe with current Go, so this package has no completion handlers
+// and no deallocators. The compute encoder lacks endEncoding.
 package mtl
 
 import (
@@ -25,7 +25,7 @@ import (
 // ID is a reference to an object.
 type ID uintptr
 
-// functions are the functions that the libraries export.
+// functions holds the C functions of the libraries.
 var functions struct {
 	send, selector, class, push, pop, create, all uintptr
 }
@@ -61,9 +61,10 @@ var load = sync.OnceValue(func() error {
 	return nil
 })
 
-// call calls a C function. A pointer among the arguments is written
-// uintptr(unsafe.Pointer(p)) in the call's own list: only there the compiler sees
-// it, puts what it points to on the heap and keeps that alive until the return.
+// call calls a C function. A pointer among the arguments must be written as
+// uintptr(unsafe.Pointer(p)) in the argument list itself. Only there, the
+// compiler recognises it, moves its target to the heap and keeps the target
+// alive until call returns.
 //
 //go:uintptrescapes
 func call(fn uintptr, args ...uintptr) uintptr {
@@ -71,8 +72,8 @@ func call(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// send sends a message of up to six words to an object. It takes pointers as
-// call does.
+// send sends a message of up to six words to an object. It takes pointers in
+// the same way as call.
 //
 //go:uintptrescapes
 func send(to ID, selector uintptr, args ...uintptr) uintptr {
@@ -86,7 +87,7 @@ func send(to ID, selector uintptr, args ...uintptr) uintptr {
 // truth returns a bool result of a method. Only its lowest byte is valid.
 func truth(r uintptr) bool { return r&0xff != 0 }
 
-// class finds a class. It returns 0 if this system does not have it.
+// class finds a class. It returns 0 if the system does not have the class.
 func class(name string) ID {
 	text := append([]byte(name), 0)
 	return ID(call(functions.class, uintptr(unsafe.Pointer(&text[0]))))

@@ -2,7 +2,7 @@
 
 package mtl
 
-// sel is the cached selectors.
+// sel caches the selectors.
 var sel struct {
 	stringWithUTF8String, utf8String, code, localizedDescription     uintptr
 	release, retain, respondsToSelector, alloc, initialise           uintptr
@@ -17,7 +17,7 @@ var sel struct {
 	addResidencySet                                                  uintptr
 }
 
-// selectorNames is what each selector is called.
+// selectorNames maps the name of each selector to its field in sel.
 var selectorNames = map[string]*uintptr{
 	"stringWithUTF8String:": &sel.stringWithUTF8String, "UTF8String": &sel.utf8String, "code": &sel.code,
 	"localizedDescription": &sel.localizedDescription, "release": &sel.release, "retain": &sel.retain,
