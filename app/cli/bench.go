@@ -29,8 +29,8 @@ type benchCmd struct {
 	JSON      bool   `name:"json" help:"Same as --output json."`
 }
 
-// benchRow is one test, with llama-bench's keys first and Godwit's own keys after
-// them.
+// benchRow is one test, with llama-bench's keys first and Godwit's own keys
+// last.
 type benchRow struct {
 	Model     string    `json:"model_filename"`
 	Arch      string    `json:"model_type"`
@@ -47,8 +47,9 @@ type benchRow struct {
 	Samples   []float64 `json:"samples_ts"`
 	Sequences int       `json:"n_sequences"`
 	Synthetic bool      `json:"synthetic"`
-	// Slope is the extra time of a step compared with the smallest depth in the list, in ns
-	// per token of context and KV head; 0 without such a depth.
+	// Slope is the extra time of a step compared with the smallest depth in the
+	// list, in ns per token of context and KV head. It is 0 if there is no
+	// smaller depth.
 	Slope float64 `json:"ns_token_head"`
 }
 

@@ -33,7 +33,7 @@ type benchServeCmd struct {
 	JSON     bool `name:"json" default:"true" negatable:"" help:"Output is always JSON."`
 }
 
-// loadFigures are the results of bench-serve. Times are in milliseconds.
+// loadFigures holds the results of bench-serve. Times are in milliseconds.
 type loadFigures struct {
 	Model    string      `json:"model"`
 	Threads  int         `json:"n_threads"`
@@ -42,13 +42,13 @@ type loadFigures struct {
 	UBatch   int         `json:"n_ubatch"`
 	Load     loadPhase   `json:"load"`
 	Single   loadPhase   `json:"single"`
-	Speedup  float64     `json:"speedup"`  // tokens per second of all clients over those of one client, with short prompts
+	Speedup  float64     `json:"speedup"`  // throughput of all clients relative to one client, with short prompts
 	Overhead float64     `json:"overhead"` // share of one client's time outside the device
-	Many     loadPhase   `json:"many"`     // all clients with short prompts
+	Many     loadPhase   `json:"many"`     // results of all clients with short prompts
 	Beside   *besideLoad `json:"beside_prefill,omitempty"`
 }
 
-// loadPhase are the results of some requests.
+// loadPhase holds the results of some requests.
 type loadPhase struct {
 	Seconds    float64     `json:"seconds"`
 	Prompt     int         `json:"prompt_tokens"`
@@ -59,16 +59,16 @@ type loadPhase struct {
 	device     float64     // seconds on the device
 }
 
-// besideLoad are the results of one answer while a long prompt is read. A step
-// reads a chunk of the prompt and generates a token of the answer. Later chunks
-// take longer, because they attend to more tokens.
+// besideLoad holds the results of one answer while a long prompt is read. A
+// step reads a chunk of the prompt and generates a token of the answer. Later
+// chunks take longer, because they attend to more tokens.
 type besideLoad struct {
 	Prompt  int         `json:"prompt_tokens"`
 	Between percentiles `json:"itl_ms"`
 	Chunks  int         `json:"chunks"`    // steps that read a part of the prompt
 	Alone   int         `json:"alone"`     // steps that did not generate a token of the answer
-	Chunk   float64     `json:"chunk_ms"`  // duration of the longest of these steps
-	Device  float64     `json:"device_ms"` // total duration of these steps
+	Chunk   float64     `json:"chunk_ms"`  // duration of the longest step that reads a part of the prompt
+	Device  float64     `json:"device_ms"` // total duration of the steps that read a part of the prompt
 
 	Gap99   float64 `json:"itl_p99_ms"`
 	Gap     float64 `json:"itl_longest_ms"`
@@ -200,7 +200,7 @@ type driver struct {
 	vocab int
 	mu    sync.Mutex
 	seed  int
-	steps []engine.Step // steps of the device
+	steps []engine.Step // recorded steps of the device
 }
 
 // observe records a step. It runs on the device's goroutine.
@@ -403,7 +403,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 		}
 	}
 	cancel()
-	<-ended // ends with an error because it was cancelled
+	<-ended // returns an error, because it was cancelled
 	var between []time.Duration
 	mu.Lock()
 	defer mu.Unlock()

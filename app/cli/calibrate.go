@@ -23,8 +23,8 @@ type kvCalibrateCmd struct {
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 }
 
-// calibrationRow is a layer in the output of kv calibrate: the divergence in nats
-// if only that cache has the fewest bits.
+// calibrationRow is a layer in the output of kv calibrate. Each sensitivity is
+// the divergence in nats if only that cache uses the type with the fewest bits.
 type calibrationRow struct {
 	Layer  int     `json:"layer"`
 	SenseK float64 `json:"sense_k"`
@@ -65,7 +65,8 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 	cal, err := measure.Measure(r.ctx, o)
 	bar.close()
 	if err == nil && c.Fast {
-		// The sensitivities of a full run are valid whatever the channels are.
+		// The sensitivities of an earlier full run stay valid, because they do
+		// not depend on the channels.
 		if old, kept := measure.Read(r.calibrations()); kept == nil {
 			cal.KeepSense(old)
 		}

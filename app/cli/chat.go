@@ -72,7 +72,7 @@ func (c *chatCmd) Run(r *run) (err error) {
 	defer e.Close()
 	switch source, notice := e.Model().ChatTemplate(); {
 	case source == "" && notice != "":
-		return errors.New(notice) // before the user types anything
+		return errors.New(notice) // fail before the user types anything
 	case notice != "":
 		r.log.Warn(notice)
 	}
@@ -138,7 +138,7 @@ const talkHelp = `/image FILE  adds a picture to the next question
 Ctrl-C  stops an answer; twice at the prompt, it ends
 `
 
-// mistyped matches a line that looks like a command.
+// mistyped matches a line that looks like a command, but is not one.
 var mistyped = regexp.MustCompile(`^/[a-z]+$`)
 
 // talk reads the user's messages from standard input until the input ends.
@@ -237,7 +237,7 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 	for ev, err := range e.Generate(ctx, req) {
 		if err != nil {
 			if r.screen {
-				fmt.Fprintln(r.out) // so that the next output starts on a new line
+				fmt.Fprintln(r.out) // end the line, so that the next output starts on a new one
 			}
 			return text.String(), errors.Join(err, r.out.Flush())
 		}

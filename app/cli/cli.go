@@ -65,7 +65,7 @@ type run struct {
 	ctx    context.Context
 	in     io.Reader
 	out    *bufio.Writer
-	screen bool // out is a terminal
+	screen bool // whether out is a terminal
 	err    io.Writer
 	log    *slog.Logger
 	page   fs.FS
@@ -74,16 +74,16 @@ type run struct {
 	window func(*run) error                         // opens the window; nil in the headless binary
 	hide   func(secret string)                      // keeps a secret out of the log
 	flags  map[string]bool                          // names of the flags on the command line
-	memory *engine.Memory                           // memory of the models that are loaded
+	memory *engine.Memory                           // memory of the loaded models
 	drawn  *atomic.Pointer[progressbar.ProgressBar] // progress bar on the terminal
 	tuned  func() *tune.Book                        // settings of single models
 
 	env      config.Env
 	app      config.App                                                        // settings, including flags
-	problems *config.Problems                                                  // problems of the settings file; nil for none
+	problems *config.Problems                                                  // problems of the settings file; nil if there are none
 	level    func(level string) error                                          // changes the log level
-	logFile  string                                                            // path of the log file; empty for none
-	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil if nothing does
+	logFile  string                                                            // path of the log file; empty if there is none
+	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil if there is no such check
 }
 
 // Main runs a command line and returns the exit code. page is the page's built
@@ -92,8 +92,8 @@ func Main(page fs.FS, args []string) int {
 	return main(page, args, nil)
 }
 
-// WithWindow is Main for the binary that can open a window. It opens one
-// without a command.
+// WithWindow is Main for the binary that can open a window. It opens the window
+// if there is no command.
 func WithWindow(page fs.FS, args []string, window Window) int {
 	return main(page, args, func(r *run) error { return r.openWindow(window) })
 }
@@ -111,7 +111,7 @@ func main(page fs.FS, args []string, window func(*run) error) int {
 	return code
 }
 
-// usage is an error in the use of a command, with exit code 2.
+// usage is an error in how a command was called. Its exit code is 2.
 type usage struct{ error }
 
 func (r *run) main(args []string) int {
@@ -142,7 +142,7 @@ func (r *run) main(args []string) int {
 		kong.Exit(func(code int) { panic(exit(code)) }),
 	)
 	if err != nil {
-		panic("cli: " + err.Error()) // caused only by an invalid tag in this package
+		panic("cli: " + err.Error()) // only an invalid tag in this package causes an error
 	}
 	return r.parse(parser, &cmd, args)
 }
@@ -158,7 +158,7 @@ func (r *run) description() string {
 		r.home.Data + ". GODWIT_HOME=FOLDER moves all of them to that folder."
 }
 
-// exit carries an exit code from kong out of the parser, for example after help.
+// exit carries an exit code out of kong's parser, for example after help.
 type exit int
 
 func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {

@@ -151,13 +151,13 @@ func (r *run) deviceRecord() device.Record {
 	return device.Record(filepath.Join(r.home.Data, "devices.json"))
 }
 
-// patience says how a command treats a GPU that was not checked yet.
+// patience is how a command treats a GPU that has not been checked yet.
 type patience int
 
 const (
-	recorded patience = iota // uses the CPU
-	later                    // uses the CPU and checks the GPU for the next load
-	wait                     // waits for the check
+	recorded patience = iota // use the CPU
+	later                    // use the CPU, and check the GPU for the next load
+	wait                     // wait for the check
 )
 
 // backend returns the name of the backend: the user's setting, or auto's choice.
@@ -172,8 +172,8 @@ func (r *run) backend(setting string, p patience) string {
 	return a.Choose(r.ctx)
 }
 
-// checkTime limits the duration of a check, and dyingTime that of its process's
-// exit.
+// checkTime limits the duration of a check. dyingTime limits how long its
+// process may take to exit.
 const (
 	checkTime = 5 * time.Minute
 	dyingTime = 5 * time.Second
@@ -219,7 +219,7 @@ func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Ve
 	case <-timer.C:
 		stopped = fmt.Errorf("the check did not end within %v and was stopped", limit)
 	}
-	_ = c.Process.Kill() // the process may have ended by itself
+	_ = c.Process.Kill() // the process may have exited in the meantime
 	select {
 	case <-ended:
 	case <-time.After(2 * dyingTime):
@@ -227,7 +227,7 @@ func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Ve
 	return device.Verdict{}, stopped
 }
 
-// tail keeps the last bytes written to it.
+// tail keeps the last bytes that were written to it.
 type tail []byte
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/term"
 )
 
-// editor reads lines from a terminal with a shell's keys: arrows, home, end, words,
-// history. Pasted text counts as one line, even if it contains line breaks.
+// editor reads lines from a terminal with the keys of a shell: arrows, Home,
+// End, word movement and history. Pasted text counts as one line, even if it
+// contains line breaks.
 type editor struct {
 	in, out *os.File
 	keys    keyboard
@@ -28,7 +29,7 @@ func edit(in, out *os.File) lines {
 	return &editor{in: in, out: out, view: view{to: out, size: func() (int, int, error) { return term.GetSize(int(out.Fd())) }}}
 }
 
-// escapeWait is how long the rest of an escape sequence may take.
+// escapeWait is the maximum time between the bytes of an escape sequence.
 const escapeWait = 50 * time.Millisecond
 
 func (e *editor) read(ctx context.Context, prompt string) (string, error) {
@@ -38,7 +39,7 @@ func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	}
 	defer func() {
 		fmt.Fprint(e.out, pasteOff)
-		_ = term.Restore(int(e.in.Fd()), old) // an error could not be shown any more
+		_ = term.Restore(int(e.in.Fd()), old) // an error could no longer be shown
 	}()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT)
@@ -133,8 +134,7 @@ func (e *editor) raw() (*term.State, error) {
 	return old, err
 }
 
-// suspend stops the program until it is continued, as Ctrl-Z does in other
-// programs.
+// suspend stops the program until it is continued, as Ctrl-Z usually does.
 func (e *editor) suspend(old *term.State, signals <-chan os.Signal) error {
 	if err := e.draw(&e.line); err != nil {
 		return err

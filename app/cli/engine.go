@@ -25,13 +25,13 @@ func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Eng
 	return r.openFor(ctx, model, f, 0)
 }
 
-// openFor is open with a context of at least the given number of tokens, unless a
-// flag sets the context.
+// openFor loads a model like open. Unless a flag sets the context, the context
+// has at least the given number of tokens.
 func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens int) (*engine.Engine, error) {
 	return r.openWith(ctx, model, f, tokens, func(*engine.Options) {})
 }
 
-// openWith is openFor with changed options.
+// openWith loads a model like openFor, after change has changed the options.
 func (r *run) openWith(ctx context.Context, model string, f *loadFlags, tokens int, change func(o *engine.Options)) (*engine.Engine, error) {
 	path, err := r.find(model)
 	if err != nil {
@@ -48,8 +48,8 @@ func (r *run) openWith(ctx context.Context, model string, f *loadFlags, tokens i
 	return engine.Open(ctx, path, o)
 }
 
-// options converts settings to engine options. p says how to treat a GPU that was
-// not checked.
+// options converts settings to engine options. p decides how a GPU that has not
+// been checked is treated.
 func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	o, err := r.optionsQuietly(c, p)
 	if err != nil {
@@ -64,8 +64,8 @@ func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	return o, nil
 }
 
-// optionsQuietly is options without log output, for the page's previews of
-// settings.
+// optionsQuietly does the same as options without log output, for the page's
+// previews of settings.
 func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, error) {
 	if err := c.Validate(); err != nil {
 		return engine.Options{}, usage{err}

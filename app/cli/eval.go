@@ -29,7 +29,7 @@ type evalCmd struct {
 	Recommend  evalRecommendCmd  `cmd:"" help:"Find the smallest pair of cache types that keeps the answers."`
 }
 
-// evalFlags are shared by the measurements over a text.
+// evalFlags holds the flags that all measurements over a text share.
 type evalFlags struct {
 	modelArg
 	config.Engine
@@ -80,7 +80,7 @@ func (f *evalFlags) pairs() ([]kv.Pair, error) {
 	return list, nil
 }
 
-// each opens the model with every pair of types that the flags list.
+// each calls do with the model, opened with each pair of types in the flags.
 func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error {
 	if len(f.Pairs) > 0 || f.KVAuto > 0 {
 		pairs, err := f.pairs()
@@ -101,11 +101,11 @@ func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error
 	return nil
 }
 
-// opener opens the model with a pair of types.
+// opener returns a function that opens the model with a pair of types.
 func (f *evalFlags) opener(r *run) eval.Opener { return f.open(r, f.Engine) }
 
-// base opens the reference model for all comparisons, without the cache settings in
-// the flags.
+// base returns a function that opens the reference model for all comparisons,
+// without the cache settings in the flags.
 func (f *evalFlags) base(r *run) eval.Opener { return f.open(r, f.PlainCache()) }
 
 func (f *evalFlags) open(r *run, set config.Engine) eval.Opener {
@@ -121,7 +121,7 @@ func (f *evalFlags) open(r *run, set config.Engine) eval.Opener {
 	}
 }
 
-// with opens the model with one pair of types.
+// with calls do with the model, opened with one pair of types.
 func (f *evalFlags) with(r *run, ctx int, k, v string, do func(e *engine.Engine) error) error {
 	return f.run(r, f.opener(r), ctx, k, v, do)
 }
@@ -140,7 +140,7 @@ func (f *evalFlags) run(r *run, open eval.Opener, ctx int, k, v string, do func(
 	return eval.Locate(r.ctx, open, err, k, v)
 }
 
-// source is the text for a measurement.
+// source returns the text for a measurement.
 func (f *evalFlags) source() (string, error) {
 	if f.File != "" {
 		b, err := os.ReadFile(f.File)
@@ -166,7 +166,7 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 	return t.EncodeText(source, true, false), t.BOS(), t.AddBOS(), nil
 }
 
-// windowFlags decide how the text is divided into chunks.
+// windowFlags holds the flags that divide the text into chunks.
 type windowFlags struct {
 	Every int `default:"1" placeholder:"N" help:"Use only every Nth prediction in the second half of each chunk, to save work on a long window."`
 }
@@ -201,7 +201,7 @@ func (f *evalFlags) window(r *run, e *engine.Engine, chunks, every int) ([]llm.T
 	return tokens, w, bar.close, nil
 }
 
-// evalContext is the default window of measurements by chunk.
+// evalContext is the default chunk size of the measurements.
 const evalContext = 512
 
 type evalPerplexityCmd struct {
@@ -243,7 +243,7 @@ func (f *evalFlags) printPerplexities(r *run, list []eval.PerplexityResult) erro
 	return t.write(r.out)
 }
 
-// oneOrList prints one result as an object, several as a list.
+// oneOrList prints one result as an object, and several results as a list.
 func (r *run) oneOrList(n int, list any, at func(int) any) error {
 	if n == 1 {
 		return r.json(at(0))
@@ -259,7 +259,7 @@ type evalKLDCmd struct {
 	SaveBase string `type:"path" placeholder:"FILE" help:"Store the f16 run for later comparisons and measure only its perplexity. Takes two bytes per vocabulary token and measured position."`
 }
 
-// Run compares every pair of types with f16.
+// Run compares the predictions of every pair of types with f16's.
 func (c *evalKLDCmd) Run(r *run) error {
 	if err := c.check(&c.evalFlags, c.Chunks); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (c *evalKLDCmd) Run(r *run) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(dir) }() // temporary folder, which the system also cleans up
+		defer func() { _ = os.RemoveAll(dir) }() // the system also cleans up temporary folders
 		path = filepath.Join(dir, "base")
 		if _, err := c.save(r, path); err != nil {
 			return err

@@ -23,24 +23,24 @@ type host struct {
 	models *pool.Pool
 	api    *api.Server
 	page   *page.Page   // nil without a page
-	leave  func() error // closes the page, once
+	leave  func() error // closes the page; runs once
 	close  []func() error
-	closed func() error // runs the functions in close from last to first, once
+	closed func() error // runs the functions in close once, from last to first
 }
 
 // hosting configures a host.
 type hosting struct {
 	settings config.Settings
-	engine   engine.Options // options for loads; with a page they follow the page's settings
+	engine   engine.Options // options for loads; a page's settings override them
 	library  *hub.Library
-	model    *hub.Model // the only model; nil for the models of the library
+	model    *hub.Model // the only model; nil to serve all models of the library
 	watch    pool.Watcher
 	page     *paged // nil without a page
 }
 
 // paged configures the page.
 type paged struct {
-	native  page.Native // nil outside of the window
+	native  page.Native // nil outside the window
 	notices []string
 }
 
@@ -111,7 +111,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	return h, nil
 }
 
-// keeping adds a prefix store to load's options.
+// keeping returns load with a prefix store added to its options.
 func keeping(load func(path string) (engine.Options, error), kept *engine.Prefixes) func(path string) (engine.Options, error) {
 	return func(path string) (engine.Options, error) {
 		o, err := load(path)
@@ -122,13 +122,13 @@ func keeping(load func(path string) (engine.Options, error), kept *engine.Prefix
 
 // serve runs the server until ctx ends, then closes the host.
 func (h *host) serve(ctx context.Context, l net.Listener) error {
-	if h.page != nil { // answers of the page end at once, open API streams a little later
-		defer context.AfterFunc(ctx, func() { _ = h.leave() })() // closed returns this error again
+	if h.page != nil { // end the page's answers at once; open API streams end a little later
+		defer context.AfterFunc(ctx, func() { _ = h.leave() })() // closed returns the error of leave again
 	}
 	return h.api.Serve(ctx, l, h.closed)
 }
 
-// Close ends everything.
+// Close stops all parts of the host.
 func (h *host) Close() error {
 	if h.api != nil {
 		h.api.Close()
@@ -155,8 +155,8 @@ func (r *run) live(start *config.Settings) (*config.Live, error) {
 	return config.NewLive(r.file, r.env, s)
 }
 
-// paging returns load options for a server with a page. Its first answer does not
-// wait for a calibration.
+// paging returns load options for a server with a page. The first answer of such
+// a server does not wait for a calibration.
 func (r *run) paging(c *config.Engine) (engine.Options, error) {
 	o, err := r.optionsQuietly(c, later)
 	o.CalibrateLater = true

@@ -21,7 +21,8 @@ type lines interface {
 	read(ctx context.Context, prompt string) (string, error)
 }
 
-// lines returns a line editor for an interactive terminal, else a plain reader.
+// lines returns a line editor for an interactive terminal, and otherwise a
+// plain reader.
 func (r *run) lines() lines {
 	in, ok := r.in.(*os.File)
 	out, shown := r.err.(*os.File)
@@ -33,8 +34,8 @@ func (r *run) lines() lines {
 	return &plainLines{err: r.err, in: bufio.NewReader(r.in), asks: ok && term.IsTerminal(int(in.Fd()))}
 }
 
-// pending is a read that can be left and resumed later, because reading cannot be
-// cancelled. Its goroutine ends with the input.
+// pending is a read that may outlive its caller, because reading cannot be
+// cancelled. A later call continues it. Its goroutine ends with the input.
 type pending struct{ due chan said }
 
 // said is the result of reading a line.
@@ -43,8 +44,8 @@ type said struct {
 	err  error
 }
 
-// start returns a channel for the result. It must be received before the next
-// start.
+// start returns a channel for the result. The caller must receive the result
+// before it calls start again.
 func (p *pending) start(read func() (string, error)) <-chan said {
 	if p.due == nil {
 		p.due = make(chan said, 1)
@@ -60,7 +61,7 @@ func (p *pending) start(read func() (string, error)) <-chan said {
 type plainLines struct {
 	err  io.Writer
 	in   *bufio.Reader
-	asks bool // a person types the input
+	asks bool // whether a person types the input
 	pending
 }
 

@@ -20,7 +20,8 @@ var controls = map[byte]action{
 	'\r': keyEnter, 14: keyDown, 16: keyUp, 20: keySwap, 21: keyRubOutAll, 23: keyRubOutWord, 26: keySuspend, 127: keyRubOut,
 }
 
-// sequences maps what terminals send after an escape character to keys.
+// sequences maps the bytes that terminals send after an escape character to
+// keys.
 var sequences = map[string]action{
 	"[A": keyUp, "[B": keyDown, "[C": keyRight, "[D": keyLeft, "[H": keyHome, "[F": keyEnd,
 	"OA": keyUp, "OB": keyDown, "OC": keyRight, "OD": keyLeft, "OH": keyHome, "OF": keyEnd,
@@ -33,7 +34,7 @@ var sequences = map[string]action{
 type key struct {
 	do   action
 	text string // text of keyText
-	cell *cell  // pasted text of keyText, shown as one placeholder; replaces text
+	cell *cell  // pasted text of keyText, shown as one placeholder; used instead of text
 }
 
 // keyboard decodes typed bytes into keys.
@@ -60,7 +61,7 @@ func (k *keyboard) next() (key, bool) {
 			}
 			do := sequences[string(k.in[1:n])]
 			if do == noKey && n == 2 {
-				n = 1 // the escape key, followed by another key
+				n = 1 // Escape, followed by another key
 			}
 			k.in = k.in[n:]
 			if do != noKey {
@@ -105,8 +106,8 @@ func sequence(in []byte) int {
 	return 2
 }
 
-// escaping reports whether the last key was the named one or the start of a
-// sequence.
+// escaping reports whether the only unread byte is ESC, which is either the
+// Escape key or the start of a sequence.
 func (k *keyboard) escaping() bool { return len(k.in) == 1 && k.in[0] == 0x1b }
 
 // paste returns a key for pasted text. Text that is long or has several lines is

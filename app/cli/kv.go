@@ -33,7 +33,7 @@ type typeRow struct {
 	Aliases []string `json:"aliases"`
 	Group   string   `json:"group"`
 	Bits    float64  `json:"bits"`      // bits per value at head size kv.Nominal
-	Ratio   float64  `json:"ratio_f16"` // f16's bytes divided by the type's
+	Ratio   float64  `json:"ratio_f16"` // size of f16 divided by the size of this type
 	Note    string   `json:"note"`
 }
 
@@ -105,8 +105,8 @@ func (c *kvPlanCmd) Run(r *run) error {
 	return err
 }
 
-// exactPart describes how many of the given bytes are exact: the newest and the
-// first positions of every conversation.
+// exactPart describes how many of the given bytes hold exact rows, which are
+// the first and the newest positions of every conversation.
 func exactPart(l *kv.PlanLayer, bytes int64) string {
 	if bytes == 0 {
 		return ""
@@ -114,8 +114,8 @@ func exactPart(l *kv.PlanLayer, bytes int64) string {
 	return fmt.Sprintf("%s (%d+%d)", size(bytes), l.ExactSinks, l.ExactWindow)
 }
 
-// printPlan prints a plan for people, with equal layers on one line. Each parallel
-// conversation has an exact part of its own.
+// printPlan prints a plan as text, with equal layers on one line. Each parallel
+// conversation has its own exact part.
 func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", printable(p.Model), p.Ctx, p.Wanted.K, p.Wanted.V)
 	t := newTable("LAYERS", "K", "V", "BYTES", "EXACT", "WINDOW", "REASON")
@@ -295,7 +295,7 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 	return &channels, nil
 }
 
-// at returns what an encoder needs to know about a row's position.
+// at returns the position information that an encoder needs for a row.
 func (f *formFlags) at(row int) kv.At {
 	pos := row
 	if len(f.Positions) > 0 {
@@ -304,8 +304,8 @@ func (f *formFlags) at(row int) kv.At {
 	return kv.At{Pos: pos, RopeBase: f.RopeBase, Channels: f.channels}
 }
 
-// rows calls do for every row of n bytes in in. If positions are given, their
-// number must equal the number of rows, which is checked first.
+// rows calls do for every row of n bytes in in. If positions are given, there
+// must be one for each row. That is checked first.
 func (f *formFlags) rows(in io.Reader, n int, do func(row int, b []byte) error) error {
 	if want := len(f.Positions); want > 0 {
 		data, err := io.ReadAll(io.LimitReader(in, int64(n*want)+1))

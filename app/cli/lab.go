@@ -96,7 +96,8 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
 }
 
-// labSetup holds everything that affects results, except the types and the sizes.
+// labSetup returns all settings that affect results, except the types and the
+// sizes.
 func labSetup(set config.Engine) (string, error) {
 	set.CacheTypeK, set.CacheTypeV, set.KVPreset, set.CtxSize, set.Parallel, set.KVCells = "", "", "", 0, 0, 0
 	b := newBuildInfo()
@@ -104,8 +105,8 @@ func labSetup(set config.Engine) (string, error) {
 	return string(setup), err
 }
 
-// labProgress shows the progress of a lab, as a bar on a terminal and else as a
-// line per cell.
+// labProgress shows the progress of a lab, as a bar on a terminal, and
+// otherwise as one line per cell.
 func (r *run) labProgress(model string) (tell func(eval.Progress), done func()) {
 	b := r.bar("measuring", model)
 	last := ""
@@ -126,7 +127,7 @@ func (r *run) labProgress(model string) (tell func(eval.Progress), done func()) 
 	}, b.close
 }
 
-// only keeps the cells of the requested pairs.
+// only returns the cells of the requested pairs.
 func only(cells []eval.Cell, pairs []kv.Pair) []eval.Cell {
 	var out []eval.Cell
 	for _, c := range cells {
@@ -305,7 +306,8 @@ func (c *evalSpeedCmd) Run(r *run) error {
 	}, func(c *eval.Cell) any { return result(c.Speed) })
 }
 
-// result returns a nil interface for a nil pointer.
+// result converts a pointer to an interface, and a nil pointer to a nil
+// interface.
 func result[T any](p *T) any {
 	if p == nil {
 		return nil
@@ -362,7 +364,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	if dir == "" {
 		dir = l.Store.Dir
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { // before the measurements, so that an error costs no time
+	if err := os.MkdirAll(dir, 0o755); err != nil { // created before the measurements, so that an error costs no time
 		return err
 	}
 	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)

@@ -13,9 +13,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// pageLab runs the cache panel's measurements: `eval recommend --quick` with the
-// settings of the page. Results are saved with the model, and the command shares
-// them with the page.
+// pageLab runs the cache panel's measurements: `eval recommend --quick` with
+// the settings of the page. Results are saved with the model, and the command
+// and the page share them.
 type pageLab struct{ run run }
 
 // newPageLab returns a pageLab. r must not show progress.
@@ -29,7 +29,7 @@ func newPageLab(r *run) pageLab {
 func (p *pageLab) command(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 	f := labFlags{Quick: true}
 	f.Model, f.Engine, f.Text = m.Path, *c, eval.All
-	f.CacheTypeK, f.CacheTypeV, f.KVPreset, f.KVAuto = "", "", "off", 0 // the same settings as with the flags
+	f.CacheTypeK, f.CacheTypeV, f.KVPreset, f.KVAuto = "", "", "off", 0 // the lab chooses the cache types, so the page's choice is cleared
 	return &evalRecommendCmd{labFlags: f}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // library opens the user's library.
 func (r *run) library(c config.Library) (*hub.Library, error) {
-	if c.HubToken == "" { // no flag has set it
+	if c.HubToken == "" { // the flag is not set
 		if token, _, err := r.file.Lookup("library.hub_token", r.env); err == nil && token != nil {
 			c.HubToken = fmt.Sprint(token)
 		}

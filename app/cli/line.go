@@ -40,8 +40,8 @@ func visible(list []cell) string {
 	return b.String()
 }
 
-// wrap cuts a text into rows as a terminal does. After a full row there is another
-// one for the cursor.
+// wrap cuts a text into rows as a terminal does. After a full last row, it adds
+// an empty row for the cursor.
 func wrap(width int, text string) []string {
 	rows, column := []string{""}, 0
 	for state := -1; text != ""; {
@@ -64,8 +64,8 @@ func wrap(width int, text string) []string {
 type line struct {
 	before, after []cell
 	past          [][]cell
-	back          int    // number of lines back in the history; 0 for the line being written
-	draft         []cell // the line being written, while an older one is shown
+	back          int    // number of lines back in the history; 0 for the line being edited
+	draft         []cell // the user's unsent line, while an older line is shown
 }
 
 // action is the effect of a key.
@@ -156,7 +156,7 @@ func (l *line) move(n int) {
 	l.set(all, len(l.before)+n)
 }
 
-// set replaces the line by cells and puts the cursor after the first n.
+// set replaces the line with cells and puts the cursor after the first n.
 func (l *line) set(all []cell, n int) {
 	l.before, l.after = slices.Clone(all[:n]), slices.Clone(all[n:])
 }
@@ -197,8 +197,8 @@ func (l *line) write(text string) {
 	l.before = append(l.before, cells(text)...)
 }
 
-// recall shows the line that was sent n lines ago, or the line being written if n
-// is 0.
+// recall shows the line that was sent n lines ago, or the user's unsent line if
+// n is 0.
 func (l *line) recall(n int) {
 	if n < 0 || n > len(l.past) {
 		return

@@ -15,7 +15,7 @@ import (
 type loadBar struct {
 	r    *run
 	name string
-	drew bool // the bar was drawn
+	drew bool // whether the bar was drawn
 
 	mu        sync.Mutex
 	bar       *bar
@@ -80,7 +80,7 @@ func (b *loadBar) close() {
 	b.bar.close()
 }
 
-// loadBars are the bars of the models of a server, by path.
+// loadBars holds the bars of a server's models, by path.
 type loadBars struct {
 	r    *run
 	mu   sync.Mutex

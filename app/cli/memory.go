@@ -30,10 +30,10 @@ func (r *run) budget(s *config.Server) {
 	r.memory.Budget = free - min(free/2, max(leastReserve, engine.HostMemory()/8))
 }
 
-// divide returns a function that is called with the bytes of the budget that models
-// leave. Stored prefixes may use all of them, up to most. Go's heap, which contains
-// the prefixes, is limited to the same bytes plus a reserve for the process.
-// GOMEMLIMIT takes precedence.
+// divide returns a function that must be called with the part of the budget, in
+// bytes, that models leave unused. Stored prefixes may use all of it, up to
+// most. Go's heap, which contains the prefixes, is limited to the same amount
+// plus a reserve for the process. GOMEMLIMIT takes precedence.
 func divide(store *engine.Prefixes, most int64) func(left int64) {
 	own := os.Getenv("GOMEMLIMIT") != ""
 	return func(left int64) {

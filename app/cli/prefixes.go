@@ -59,12 +59,13 @@ type cacheListCmd struct {
 	JSON bool `name:"json" help:"Machine-readable output."`
 }
 
-// keptRow is a row of cache list: the stored prefixes of one model, cache and key.
+// keptRow is a row in the output of cache list. It describes the stored
+// prefixes of one model, cache and key.
 type keptRow struct {
 	Name       string    `json:"name"`
 	Tokens     int       `json:"tokens"`
-	PageBytes  int64     `json:"page_bytes"`  // packed bytes of whole pages
-	Points     int       `json:"points"`      // number of positions at which a text can be continued
+	PageBytes  int64     `json:"page_bytes"`  // bytes of whole pages in packed form
+	Points     int       `json:"points"`      // number of positions from which generation can continue
 	PointBytes int64     `json:"point_bytes"` // bytes of exact rows and recurrent states at those positions
 	Used       time.Time `json:"used"`
 }
@@ -101,7 +102,7 @@ func (c *cacheListCmd) Run(r *run) error {
 	return err
 }
 
-// ago describes how long ago a time was, roughly.
+// ago describes roughly how long ago a time was.
 func ago(t time.Time) string {
 	switch d := time.Since(t); {
 	case d < time.Minute:

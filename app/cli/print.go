@@ -52,9 +52,9 @@ func (r *run) shown(s string) string {
 	return s
 }
 
-// spoken prepares a model's text for a terminal. It replaces control characters and
-// drops carriage returns. Newlines, tabs and format characters stay, because scripts and
-// emoji need the latter.
+// spoken prepares a model's text for a terminal. It replaces control characters
+// and drops carriage returns. Newlines, tabs and format characters stay,
+// because scripts and emoji need format characters.
 func spoken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\r' {
@@ -102,8 +102,9 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// bar is a progress bar on standard error, or nothing if that is not a terminal. A
-// log line clears the bar, and the next progress draws it again.
+// bar is a progress bar on standard error. It draws nothing if standard error
+// is not a terminal. A log line clears the bar, and the next progress draws it
+// again.
 type bar struct {
 	r *run
 	p *progressbar.ProgressBar
@@ -130,8 +131,8 @@ func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	return &bar{r, p}
 }
 
-// besideLabel is the width of a bar without its label: the share, the speed and the
-// times.
+// besideLabel is the width of a bar's share, speed and times, without its
+// label.
 const besideLabel = 34
 
 // label returns a bar's text, truncated so that the bar fits on one row. A longer
@@ -161,7 +162,7 @@ func fit(text string, columns int) string {
 	return b.String() + "…"
 }
 
-// share moves a bar that reports a share.
+// share moves the bar to a share from 0 to 1.
 func (b *bar) share(s float64) error {
 	b.set(int64(1000 * s))
 	return nil

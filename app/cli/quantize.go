@@ -17,7 +17,7 @@ type quantizeCmd struct {
 	JSON bool   `name:"json" help:"Machine-readable output."`
 }
 
-// Run writes a copy of a model with matrices of other types.
+// Run writes a copy of a model whose matrices have other types.
 func (c *quantizeCmd) Run(r *run) error {
 	if !slices.ContainsFunc(requant.Types(), func(t string) bool { return strings.EqualFold(t, c.Type) }) {
 		return usage{fmt.Errorf("unknown type %q; known: %s", c.Type, quantizeTypes())}

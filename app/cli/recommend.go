@@ -68,7 +68,7 @@ func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, err
 		return kv.Plan{}, err
 	}
 	o.KV.Calibration, err = l.model.Calibrator().Read(r.calibrations())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, kv.ErrCalibration) { // the load measures a new one
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, kv.ErrCalibration) { // if the calibration is missing or not usable, the load measures a new one
 		return kv.Plan{}, err
 	}
 	o.KV.Uncalibrated = o.NoCalibration

@@ -10,10 +10,10 @@ import (
 	"godwit/app/config"
 )
 
-// spellings converts arguments from the spelling of other programs: help and
-// --version, and llama.cpp's single-dash flags of several letters. It removes -fa,
-// which has no effect here. It also joins negative numbers to the flag before them,
-// because the parser would take them for flags.
+// spellings accepts arguments as other programs spell them. It converts help,
+// --version and llama.cpp's single-dash flags of several letters. It removes
+// -fa, which has no effect here. It also joins negative numbers to the flag
+// before them, because the parser would read them as flags.
 func (r *run) spellings(parser *kong.Kong, args []string) []string {
 	wants := wantValue(parser.Model.Node, make(map[string]bool))
 	long := make(map[string]string)

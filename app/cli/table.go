@@ -102,8 +102,8 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 	return nil
 }
 
-// size returns the size of the measurements: each task with the longest text that
-// fits the window.
+// size returns the size of the measurements: each task uses the longest text
+// that fits the window.
 func (c *evalTableCmd) size(s *eval.Size) {
 	s.Window, s.Chunks, s.Every, s.Agree, s.AgreeBehind = c.CtxSize, c.Chunks, c.Every, c.Agree, c.Behind
 	const question, records = 64, 640 // number of tokens and records that a task adds to the text
@@ -122,7 +122,7 @@ func (c *evalTableCmd) head() string {
 		"|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 }
 
-// name returns a pair's name followed by the flags.
+// name returns the name of a pair, followed by the cache flags.
 func (c *evalTableCmd) name(p kv.Pair) string {
 	name := p.String()
 	w, s := c.ExactWindow, c.ExactSinks
@@ -145,7 +145,8 @@ func (c *evalTableCmd) name(p kv.Pair) string {
 	return name
 }
 
-// perToken returns the memory of one more token in the layers without a window.
+// perToken returns the bytes that one more token adds, in the layers without a
+// window.
 func perToken(p *kv.Plan) string {
 	n := 0
 	for i := range p.Layers {
@@ -161,8 +162,8 @@ func inPercent(share, stderr float64) string {
 	return fmt.Sprintf("%.1f ± %.1f", 100*share, 100*stderr)
 }
 
-// line is one pair with the distribution of its divergence and the figures of the
-// other program.
+// line returns the row of one pair: the distribution of its divergence, and the
+// figures of the other program.
 func (c *evalTableCmd) line(row *eval.Row, plan *kv.Plan, peer map[kv.Pair]float64) []string {
 	other, change, agree, lost := "-", "-", "-", "-"
 	if p := peer[row.Pair]; p > 0 {
@@ -189,7 +190,7 @@ func (c *evalTableCmd) line(row *eval.Row, plan *kv.Plan, peer map[kv.Pair]float
 	return append(out, other, change, agree, lost)
 }
 
-// wide is a cache with a long window.
+// wide returns the row of a cache that was measured with a long window.
 func (c *evalTableCmd) wide(row *eval.Row, plan *kv.Plan) []string {
 	out := []string{c.name(row.Pair), perToken(plan), size(plan.Bytes), "-", "-", "-", "-", "-", "-", "-"}
 	if k := row.KLD; k != nil {
@@ -212,8 +213,9 @@ func (c *evalTableCmd) wide(row *eval.Row, plan *kv.Plan) []string {
 }
 
 // readPeer reads the perplexities measured with another program. That program
-// rotates the stock formats with a switch instead of a type, so such a run has a
-// note.
+// rotates stock formats if a switch is set, where Godwit has separate types.
+// The column note contains "rotation on" for such a run, and its types get the
+// suffix -rot.
 func readPeer(path, model string) (map[kv.Pair]float64, error) {
 	if path == "" {
 		return nil, nil

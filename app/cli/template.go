@@ -24,8 +24,8 @@ type templateCmd struct {
 	Now   string `placeholder:"TIME" help:"Fix the clock that templates read, such as 2026-01-02T00:00:00."`
 }
 
-// Run renders the conversation on standard input: a list of messages, or an object
-// whose keys become template variables.
+// Run renders the conversation from standard input, which is a list of
+// messages, or an object whose keys become template variables.
 func (c *templateCmd) Run(r *run) error {
 	own, err := c.own()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *templateCmd) Run(r *run) error {
 	return err
 }
 
-// own returns the template in the flags, or "" for the model's.
+// own returns the template in the flags, or "" to use the model's template.
 func (c *templateCmd) own() (string, error) {
 	if c.File != "" {
 		b, err := os.ReadFile(c.File)

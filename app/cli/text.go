@@ -56,7 +56,7 @@ type detokenizeCmd struct {
 	Special bool `default:"true" negatable:"" help:"Print control tokens. Default: on."`
 }
 
-// Run writes the text of ids.
+// Run writes the text of token ids.
 func (c *detokenizeCmd) Run(r *run) error {
 	t, done, err := r.tokenizer(c.Model)
 	if err != nil {

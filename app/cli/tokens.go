@@ -111,7 +111,7 @@ func (c *logitsCmd) Run(r *run) error {
 		return err
 	}
 	if len(c.Positions) == 0 {
-		c.Positions = ids{-1} // the last position
+		c.Positions = ids{-1} // default to the last position
 	}
 	vocab := len(rows) / len(c.Positions)
 	if c.JSON {

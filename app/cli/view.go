@@ -14,10 +14,10 @@ type view struct {
 	width, height int
 	row           int    // row of the cursor, below the first row
 	drawn         string // text on the terminal, up to the cursor
-	rest          bool   // there is text after the cursor
+	rest          bool   // whether there is text after the cursor
 }
 
-// begin starts on an empty row.
+// begin starts a new line on an empty row.
 func (v *view) begin(prompt string) {
 	v.prompt, v.row, v.drawn, v.rest = prompt, 0, "", false
 	v.measure()
@@ -43,8 +43,9 @@ func (v *view) wipe() {
 	v.begin(v.prompt)
 }
 
-// draw shows a line. It places the cursor by writing the text before it again, so
-// the position is right even if the terminal assumes another width for a character.
+// draw shows a line. To place the cursor, it writes the text before the cursor
+// again. The position is then right even if the terminal assumes another width
+// for a character.
 func (v *view) draw(l *line) error {
 	before := v.prompt + visible(l.before)
 	head := wrap(v.width, before)
@@ -59,13 +60,13 @@ func (v *view) draw(l *line) error {
 	added, longer := strings.CutPrefix(before, v.drawn)
 	switch {
 	case longer && v.drawn != "" && !v.rest && len(l.after) == 0 && at-top == v.row && head[at] != "" && ascii(added):
-		b.WriteString(added) // appended at the end of the line, and fits on the row
+		b.WriteString(added) // the text was appended at the end of the line, and fits on the row
 	default:
 		v.first(&b, v.row)
 		b.WriteString("\x1b[J")
 		b.WriteString(strings.Join(all[top:below], ""))
 		if below == len(all) && below > top+1 && all[below-1] == "" {
-			b.WriteString(" \r") // the terminal still shows the cursor on the previous row
+			b.WriteString(" \r") // at the end of a full row, terminals show the cursor on that row
 		}
 		if len(l.after) > 0 {
 			v.first(&b, below-1-top)

@@ -35,9 +35,9 @@ type shownTile struct {
 	Shape  [3]int `json:"shape"`  // shape of the pixels
 	Grid   [2]int `json:"grid"`   // rows and columns of tokens
 	Tokens int    `json:"tokens"` // rows from the projector
-	NPos   int    `json:"n_pos"`  // number of positions that the tile takes
-	// Positions of the tokens relative to the tile's first one: [time, row, column]
-	// if the text model has coordinates, else a number.
+	NPos   int    `json:"n_pos"`  // number of positions that the tile occupies
+	// Positions of the tokens relative to the tile's first one: [time, row,
+	// column] if the text model has coordinates, otherwise a number.
 	Positions any `json:"positions"`
 }
 

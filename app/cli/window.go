@@ -19,8 +19,8 @@ import (
 // ends.
 type Window func(ctx context.Context, d *Desk) error
 
-// Desk is what a window needs: the built page, the user's folders and theme, and,
-// after Serve, the server for the page.
+// Desk holds everything that a window needs: the built page, the user's folders
+// and theme, and, after Serve, the server for the page.
 type Desk struct {
 	Page    fs.FS
 	Folders config.Folders
@@ -29,11 +29,11 @@ type Desk struct {
 	run *run
 }
 
-// Origins are the origins of the window's page as browsers report them, on Linux
-// and macOS and on Windows.
+// Origins are the origins that browsers report for the window's page. The first
+// one is for Linux and macOS, the second for Windows.
 var Origins = []string{"wails://wails", "http://wails.localhost"}
 
-// portsTried is the number of ports to try after a taken one.
+// portsTried is the number of further ports to try if a port is taken.
 const portsTried = 20
 
 // Served is the server of a window.
@@ -107,8 +107,8 @@ func (s *Served) Close() error {
 	return <-s.done
 }
 
-// welcome sets the defaults of the first start: the cache types that the quality
-// lab found to be lossless, unless the user has chosen some.
+// welcome sets the defaults at the first start. It chooses the cache types that
+// the quality lab found to be lossless, unless the user has chosen types.
 func (r *run) welcome() error {
 	settings, err := r.file.Settings(r.env)
 	if err != nil || settings.App.Welcomed {
@@ -150,7 +150,7 @@ func portNotice(wanted, port int, refused error) string {
 }
 
 // listen opens a port. If the port is taken, it opens one of the next ports, or
-// any. refused is the reason why the first port was not opened.
+// any free port. refused is the reason why the first port was not opened.
 func listen(host string, port int) (l net.Listener, wanted int, refused, err error) {
 	for i := range portsTried {
 		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port+i)))
@@ -181,7 +181,7 @@ func Language(env config.Env) map[string]string {
 	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		value, ok := env(name)
 		if ok && value != "" && !plain(value) {
-			return set // takes precedence over the variables after it
+			return set // this variable takes precedence over the later ones
 		}
 		if value != "" || name == "LANG" {
 			set[name] = english
@@ -190,7 +190,7 @@ func Language(env config.Env) map[string]string {
 	return set
 }
 
-// plain reports locales without a language.
+// plain reports whether a locale names no language.
 func plain(locale string) bool {
 	switch locale {
 	case "C", "POSIX", "C.UTF-8", "C.utf8":
@@ -199,7 +199,7 @@ func plain(locale string) bool {
 	return false
 }
 
-// FocusFile returns the path of the file that says how to reach a running window.
+// FocusFile returns the path of the file with the address of a running window.
 func (d *Desk) FocusFile() string { return filepath.Join(d.Folders.Data, "window.json") }
 
 // LockFile returns the path of the file that the running window locks.
