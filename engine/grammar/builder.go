@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Builder puts a grammar together from GBNF and JSON schemas, such as a tool's
-// call syntax around the schema of its arguments:
+// Builder puts a grammar together from GBNF and JSON schemas, such as the
+// syntax of tool calls around the schema of a tool's arguments:
 //
 //	b := grammar.NewBuilder()
 //	err = b.AddSchema("weather-args", schema)
@@ -58,17 +58,17 @@ func (b *Builder) AddRule(name, gbnf string) error {
 }
 
 // AddSchema adds a rule that matches the documents of a JSON schema, with the
-// limits and choices that [FromSchema] documents.
+// limits that [FromSchema] describes.
 //
-// at is the path of a part of the schema. References in that part may point to
-// other parts.
+// at is the path of a subschema. Without it, the whole schema is used.
+// References in the subschema may point anywhere in the schema.
 func (b *Builder) AddSchema(name string, schema []byte, at ...string) error {
 	body, _, err := b.schema(name, schema, at, false)
 	return b.addSchema(name, body, err)
 }
 
-// AddLooseSchema is AddSchema without the keywords that this package cannot
-// enforce. It returns the paths of those keywords in the schema.
+// AddLooseSchema adds a rule like AddSchema, but ignores keywords that this
+// package cannot enforce. It returns the paths of those keywords in the schema.
 func (b *Builder) AddLooseSchema(name string, schema []byte, at ...string) (left []string, err error) {
 	body, left, err := b.schema(name, schema, at, true)
 	return left, b.addSchema(name, body, err)
@@ -89,7 +89,7 @@ func (b *Builder) AddJSON(name string) error {
 	return b.define(name, ref(b.jsonRules().object))
 }
 
-// AddLiteral adds a rule that matches the text as it is.
+// AddLiteral adds a rule that matches exactly the text.
 func (b *Builder) AddLiteral(name, text string) error {
 	return b.define(name, lit(text))
 }
@@ -166,8 +166,8 @@ func (b *Builder) define(name string, body *expr) error {
 	return nil
 }
 
-// use returns the number of the rule with a name. undefined is the error to return
-// if the rule is never defined.
+// use returns the number of the rule with the given name. undefined is the
+// error to return if the rule is never defined.
 func (b *Builder) use(name string, undefined func() error) (int, error) {
 	if id, ok := b.names[name]; ok {
 		return id, nil

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// maxCompiled is the number of compiled grammars that a vocabulary keeps, most
-// recently used first.
+// maxCompiled is the number of compiled grammars that are kept per vocabulary.
+// The least recently used one is dropped first.
 const maxCompiled = 8
 
 // cache keeps compiled grammars by their content, so that requests with equal

@@ -62,7 +62,7 @@ type checking struct {
 	depth int
 }
 
-// seen records which members and items a schema has evaluated, for
+// seen records the members and items that a schema has evaluated, for
 // unevaluatedProperties and unevaluatedItems.
 type seen struct {
 	members map[string]bool
@@ -181,7 +181,8 @@ func hasType(t, v *value) bool {
 	return slices.ContainsFunc(list, func(name *value) bool { return typeNames[name.text]&have != 0 })
 }
 
-// counted returns which of the keywords least and most the count n violates, or "".
+// counted returns the keyword that the count n violates, which is least, most,
+// or "" if there is no violation.
 func counted(schema *value, n int, least, most string) string {
 	count := big.NewRat(int64(n), 1)
 	if m := schema.at[least]; m != nil && m.kind == isNumber && count.Cmp(m.num) < 0 {

@@ -18,7 +18,7 @@ type dfaEdge struct {
 	to int32
 }
 
-const maxDFA = 20_000 // limit of states, and before that of positions
+const maxDFA = 20_000 // maximum number of states, and of positions in the automaton from which they are made
 
 var errDFA = errors.New("the pattern takes too many states")
 
@@ -109,8 +109,8 @@ func (p *positions) close(set []int32) []int32 {
 	return out
 }
 
-// newDFA makes an expression deterministic. It adds its work to steps and gives up
-// at maxSteps, like all functions here that build automata.
+// newDFA makes an expression deterministic. Like all functions here that build
+// automata, it adds its work to steps and fails at maxSteps.
 func newDFA(e *expr, steps *int) (*dfa, error) {
 	p := &positions{}
 	end := p.add()
@@ -161,8 +161,8 @@ func newDFA(e *expr, steps *int) (*dfa, error) {
 	return d.trim(), nil
 }
 
-// pieces cuts sets of code points into ranges. Each set contains a range completely
-// or not at all.
+// pieces cuts sets of code points into ranges. Each set contains a resulting
+// range completely or not at all.
 func pieces(out []posEdge) []span {
 	var cuts []rune
 	for _, o := range out {
@@ -272,7 +272,7 @@ next:
 	return d.final[at]
 }
 
-// intersect returns the texts that both match.
+// intersect returns a dfa for the texts that both match.
 func (d *dfa) intersect(o *dfa, steps *int) (*dfa, error) {
 	out := &dfa{}
 	ids := map[[2]int32]int32{}
@@ -310,7 +310,7 @@ func (d *dfa) intersect(o *dfa, steps *int) (*dfa, error) {
 	return out.trim(), nil
 }
 
-// without returns the texts that d matches but o does not.
+// without returns a dfa for the texts that d matches but o does not.
 func (d *dfa) without(o *dfa, steps *int) (*dfa, error) {
 	c := &dfa{final: make([]bool, len(o.final)+1), edges: make([][]dfaEdge, len(o.final)+1)}
 	rest := int32(len(o.final))
@@ -332,8 +332,8 @@ func (d *dfa) without(o *dfa, steps *int) (*dfa, error) {
 	return d.intersect(c, steps)
 }
 
-// ofLength returns the texts with lo to hi code points. If hi is -1, there is no
-// upper limit.
+// ofLength returns a dfa for the texts with lo to hi code points. If hi is -1,
+// there is no upper limit.
 func ofLength(lo, hi int, steps *int) (*dfa, error) {
 	if max(lo, hi) >= maxDFA {
 		return nil, errDFA
@@ -373,8 +373,8 @@ func (d *dfa) words(limit int) []string {
 	return out
 }
 
-// expr returns the dfa as an expression. unit returns the expression for one code
-// point of a set.
+// expr converts the dfa to an expression. unit returns the expression for one
+// code point of a set.
 func (d *dfa) expr(unit func([]span) *expr) *expr {
 	a := newAuto(len(d.final))
 	copy(a.final, d.final)

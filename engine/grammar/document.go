@@ -17,7 +17,7 @@ const (
 	maxSchema   = 1 << 20 // bytes
 	maxDepth    = 64
 	maxExponent = 400 // largest exponent of a number
-	maxNumber   = 400 // digits of a number
+	maxNumber   = 400 // maximum number of digits of a number
 )
 
 type kind uint8
@@ -37,15 +37,15 @@ var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an arr
 type value struct {
 	kind  kind
 	yes   bool
-	text  string // text of a string; of a number, as written
+	text  string // text of a string, or a number as it was written
 	num   *big.Rat
 	items []*value
 	keys  []string
 	at    map[string]*value // members
 }
 
-// readValue reads one JSON document. Members keep their order; a repeated one is
-// an error.
+// readValue reads one JSON document. Members keep their order. A repeated
+// member is an error.
 func readValue(data []byte) (*value, error) {
 	if len(data) > maxSchema {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrSchema, len(data), maxSchema)
@@ -130,7 +130,8 @@ func readObject(dec *json.Decoder, depth int) (*value, error) {
 	return v, err
 }
 
-// readNumber keeps a number exactly, within bounds on its digits.
+// readNumber reads a number without rounding. It fails if the number has too
+// many digits.
 func readNumber(s string) (*value, error) {
 	mantissa, exp := s, "0"
 	if i := strings.IndexAny(s, "eE"); i >= 0 {

@@ -51,8 +51,8 @@ func (s *schemaBuilder) flat(f *flat) (*expr, error) {
 	return alt(alts...), nil
 }
 
-// made returns the types that are generated. Without a "type" keyword, these are
-// the types that the other keywords apply to.
+// made returns the types that may be generated. Without a "type" keyword, these
+// are the types that the other keywords apply to.
 func (f *flat) made() typeSet {
 	if !f.typed && f.hints != 0 && f.types&f.hints != 0 {
 		return f.types & f.hints
@@ -82,8 +82,8 @@ func (s *schemaBuilder) values(f *flat) (*expr, error) {
 	return alt(alts...), nil
 }
 
-// literals returns the alternatives of literals with common prefixes merged, so
-// that a long list does not start in many states.
+// literals returns the alternatives of literals, with common prefixes merged.
+// Otherwise a long list would add a state for each literal at its start.
 func literals(list []*expr) *expr {
 	type step struct {
 		from int
@@ -283,8 +283,8 @@ func (s *schemaBuilder) array(f *flat) (*expr, error) {
 	return seq(lit("["), seq(subs...), lit("]")), nil
 }
 
-// split2 returns the schemas of the first items and the schema of the remaining
-// items, which may be nil.
+// split2 returns the schemas of the first items, and the schema of the
+// remaining items, which may be nil.
 func split2(r raw) (prefix []raw, rest *raw) {
 	if at := r.v.at["prefixItems"]; at != nil {
 		p := r.sub("prefixItems")

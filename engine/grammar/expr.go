@@ -12,22 +12,22 @@ const (
 	opClass             // one code point of set
 	opSeq               // subs in order
 	opAlt               // one of subs
-	opRepeat            // subs[0], min to max times
+	opRepeat            // subs[0], repeated min to max times
 	opRef               // a rule
 	opAuto              // an automaton over expressions
-	opSpecial           // a control token by its text
-	opTokenID           // a token by its id
-	opAfter             // free text, followed by subs[0] once one of the other subs has matched; min 1 requires such a match
+	opSpecial           // a control token, given by its text
+	opTokenID           // a token, given by its id
+	opAfter             // free text, followed by subs[0] once one of the other subs has matched; if min is 1, one of them must match
 )
 
-// expr is an expression of a grammar. An expression is not changed once it is part
-// of another, so parts can be shared.
+// expr is an expression of a grammar. An expression does not change once it is
+// part of another one, so expressions can be shared.
 type expr struct {
 	op       op
 	lit      []byte
 	set      []span
 	subs     []*expr
-	min, max int // bounds of opRepeat; max -1: no limit
+	min, max int // bounds of opRepeat; max is -1 for no limit
 	id       int // rule of opRef, token of opTokenID
 	auto     *auto
 }
@@ -120,10 +120,11 @@ func never() *expr { return &expr{op: opAlt} }
 type rule struct {
 	name string
 	body *expr
-	// key marks a rule that matches the name of an object's member. Within one run
-	// of the calling rule, no name occurs twice, and no name in taken occurs.
+	// key marks a rule that matches the name of an object's member. While the
+	// calling rule runs once, no name occurs twice, and no name in taken
+	// occurs.
 	key   bool
-	taken []string // texts that key must not match in the calling rule, as written in JSON
+	taken []string // names that must not occur in the calling rule, as written in JSON
 }
 
 // Grammar is a set of rules with a root. It can be compiled any number of times and
@@ -132,24 +133,24 @@ type Grammar struct {
 	rules []rule
 	root  int
 	json  bool
-	left  []string // keywords of a loose schema that are not enforced
-	check *Check   // validator for documents that were generated without those keywords
+	left  []string // unenforced keywords of a loose schema
+	check *Check   // validator for documents that may violate the unenforced keywords
 }
 
-// Left returns the paths of the loose schema's keywords that the grammar may not
-// enforce.
+// Left returns the paths of the loose schema's keywords that the grammar does
+// not enforce.
 func (g *Grammar) Left() []string { return g.left }
 
-// Check returns a validator for the keywords that the grammar leaves out, or nil if
-// it leaves out none.
+// Check returns a validator for the keywords that the grammar does not enforce,
+// or nil if it enforces all keywords.
 func (g *Grammar) Check() *Check { return g.check }
 
 // IsJSON reports whether the grammar comes from a JSON schema or matches any JSON
 // object, as opposed to GBNF text that a person wrote.
 func (g *Grammar) IsJSON() bool { return g.json }
 
-// wrap returns a grammar with one more rule, which is its root. f receives the old
-// root.
+// wrap returns a grammar with one more rule, which becomes its root. f receives
+// the old root and returns the new one.
 func (g *Grammar) wrap(name string, f func(root *expr) *expr) *Grammar {
 	rules := append(slices.Clone(g.rules), rule{name: name, body: f(ref(g.root))})
 	return &Grammar{rules: rules, root: len(rules) - 1}

@@ -29,36 +29,36 @@ var typeNames = map[string]typeSet{
 // All its restrictions apply at once.
 type flat struct {
 	path  string
-	why   string  // why no document matches; empty if some may
+	why   string  // reason why no document matches; empty if some document may match
 	types typeSet // allowed types
-	typed bool    // a "type" keyword restricted the types
+	typed bool    // whether a "type" keyword restricted the types
 	hints typeSet // types that the other keywords apply to
 	enum  []*value
 	keys  map[string]bool // keys of the values in enum
-	fixed bool            // enum is a restriction
-	all   conj            // schemas that the alternative was built from, to validate values
+	fixed bool            // whether enum restricts the values
+	all   conj            // schemas that the alternative was built from; used to validate values
 
 	num      numbers
-	min, max int // bounds of a string's length; max -1 for no limit
+	min, max int // bounds of a string's length; max is -1 for no limit
 	patterns []string
 	formats  []string
 
-	lists              []raw // schemas with items, prefixItems
+	lists              []raw // schemas with items or prefixItems
 	minItems, maxItems int
 	unique             bool
 	sealedItems        bool
 
-	objects            []raw // schemas with properties, additionalProperties, patternProperties
+	objects            []raw // schemas with properties, additionalProperties or patternProperties
 	required           []string
 	names              conj
 	minProps, maxProps int
 	sealed             bool
 
-	chosen []choice // for each oneOf, the alternative that was chosen
+	chosen []choice // chosen alternative of each oneOf
 }
 
 type choice struct {
-	group raw // the oneOf keyword
+	group raw // schema of the oneOf keyword
 	i     int
 }
 
@@ -288,7 +288,7 @@ func (f *flat) allow(list []*value) {
 
 func (f *flat) number(k string, at raw, parent *value) error {
 	if at.v.kind == isBool && (k == "exclusiveMinimum" || k == "exclusiveMaximum") {
-		return nil // in draft 4 a boolean, which is read together with minimum and maximum
+		return nil // in draft 4, a boolean that is read together with minimum and maximum
 	}
 	if at.v.kind != isNumber {
 		return fault(at.path, "want a number, got %s", kindNames[at.v.kind])
@@ -320,7 +320,7 @@ func count(at raw) (int, error) {
 	return int(at.v.num.Num().Int64()), nil
 }
 
-func least(a, b int) int { // least returns the smaller limit, where -1 means no limit
+func least(a, b int) int { // least returns the smaller limit; -1 means no limit
 	if a < 0 || b >= 0 && b < a {
 		return b
 	}

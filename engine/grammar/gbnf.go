@@ -10,7 +10,7 @@ const (
 	maxText   = 1 << 20 // bytes
 	maxNest   = 200     // nested groups
 	maxRules  = 20_000
-	maxRepeat = 1 << 24 // largest bound in {m,n}
+	maxRepeat = 1 << 24 // maximum bound in {m,n}
 )
 
 // ParseGBNF reads a grammar in llama.cpp's notation. It starts at the rule named
@@ -222,7 +222,8 @@ func (p *parser) item() (*expr, error) {
 	return nil, nil
 }
 
-// where describes a position inside an error about another position.
+// where returns the description of a position, for errors that are about
+// another position.
 func (p *parser) where(pos int) string {
 	line := 1
 	for _, c := range p.src[:pos] {

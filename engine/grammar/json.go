@@ -5,7 +5,7 @@ type jsonRules struct {
 	value, object, array, text, key int
 }
 
-// maxDigits is the maximum number of digits before a number's point.
+// maxDigits is the maximum number of digits before a number's decimal point.
 const maxDigits = 16
 
 var (

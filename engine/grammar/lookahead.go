@@ -4,8 +4,8 @@ import "strings"
 
 // ahead is a look-ahead at the start of a pattern.
 type ahead struct {
-	src string // pattern that must match what follows
-	not bool   // the pattern must not match
+	src string // pattern of the look-ahead
+	not bool   // whether the pattern must not match
 }
 
 // lookAheads splits a pattern into the look-aheads at its start, which apply to the
@@ -62,7 +62,7 @@ func forks(src string) bool {
 }
 
 // scan calls f for each byte of a pattern that is neither escaped nor inside a
-// class, with the number of groups that are open after the byte.
+// class, with the number of groups that are still open after it.
 func scan(src string, f func(i, depth int) bool) {
 	depth, class := 0, false
 	for i := 0; i < len(src); i++ {
@@ -86,8 +86,9 @@ func scan(src string, f func(i, depth int) bool) {
 	}
 }
 
-// patternDFA returns an automaton of the texts that a pattern matches. wide selects
-// ECMAScript's classes, which are suitable for validation but not for generation.
+// patternDFA returns an automaton for the texts that a pattern matches. If wide
+// is set, \s matches all white space of ECMAScript, which suits validation but
+// not generation.
 func patternDFA(src string, wide bool, steps *int) (*dfa, error) {
 	list, rest := lookAheads(src)
 	d, err := plainDFA(rest, wide, steps)

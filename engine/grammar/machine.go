@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// note is the memory of an item: the part of a key read so far, or the set of an
-// object's keys. Notes are interned.
+// note is what an item remembers: the text of a key so far, or the set of keys
+// of an object. Notes are interned.
 type note struct {
-	up   *note // for a text, the text without its last byte; for a set, the set without its newest key
-	key  *note // for a set, the newest key
-	char byte  // for a text, the last byte
+	up   *note // of a text: the text without its last byte; of a set: the set without its newest key
+	key  *note // newest key of a set
+	char byte  // last byte of a text
 	size int32
 	id   uint32
 }
 
-// fresh stands for the text of a key that the current token opened. The same token
-// cannot close that key, so a token never contains a whole key except one that
-// starts before it. Later tokens decide which key it is.
+// fresh stands for the text of a key that the current token opened. The same
+// token cannot close that key. A token can therefore complete a key only if the
+// key began before the token. Later tokens decide which key it is.
 var fresh = &note{id: 1}
 
 // item is a position in a rule: a state, the iteration count of the enclosing
@@ -28,8 +28,8 @@ type item struct {
 	note  *note
 }
 
-// Loop counts far from the loop's bounds: countFree is at least the minimum, and
-// countBelow is below it.
+// Loop counts that are far from the loop's bounds. countFree is at least the
+// minimum, and countBelow is below the minimum.
 const (
 	countFree  = -1
 	countBelow = -2
@@ -50,8 +50,8 @@ func compareItems(a, b item) int {
 type frame struct {
 	id    uint32
 	items []item
-	plain bool    // no item has a note
-	key   bool    // all items are in a key and know its text
+	plain bool    // whether no item has a note
+	key   bool    // whether all items are inside a key and have its text
 	next  []*move // next move by byte class, filled on demand
 	open  *move   // move of the items before they read a byte
 	bare  *frame  // the same frame without notes
@@ -60,27 +60,27 @@ type frame struct {
 }
 
 // move is the result of a step of a frame: positions in the same rule, calls of
-// other rules, and the end of the rule.
+// other rules, and possibly the end of the rule.
 type move struct {
-	frame *frame // positions that need a byte; nil for none
+	frame *frame // positions that need a byte; nil if there are none
 	calls []call
-	end   bool    // the rule can end
-	keys  []*note // the rule can end with these keys
+	end   bool    // whether the rule can end
+	keys  []*note // keys with which the rule can end
 }
 
-// call is a called rule with the frame to which it returns.
+// call is the call of a rule, with the frame to which it returns.
 type call struct {
 	rule int32
 	back *frame
 }
 
-// stacks is a set of stacks. At each depth an item occurs once, because stacks with
-// the same top item share it. In a state, the items of top frames need a byte.
+// stacks is a set of stacks. Stacks with the same top item share it, so each
+// item occurs once per depth. In a state, the items of top frames need a byte.
 // Items in lower frames are positions to which a rule returns.
 type stacks struct {
 	id    uint32
 	tops  []top
-	empty bool      // the empty stack is one of them
+	empty bool      // whether the empty stack is in the set
 	next  []*stacks // next stacks by byte class, filled on demand
 	pop   *stacks   // stacks that remain when the top frame ends, without notes
 	mask  *bitset   // allowed tokens
@@ -92,12 +92,13 @@ type top struct {
 	under *stacks
 }
 
-// Budgets. Work counts items that were examined or stored, and visited trie nodes
-// in units of walkUnit. It therefore also bounds the memory of one call.
+// Budgets. Work is the number of examined or stored items, plus the number of
+// visited trie nodes in units of walkUnit. It therefore also bounds the memory
+// of one call.
 const (
-	maxItems  = 1 << 15  // items in one set of stacks
+	maxItems  = 1 << 15  // maximum number of items in one set of stacks
 	maxWork   = 1 << 23  // work limit of one call
-	maxStacks = 1 << 17  // interned stacks after which the tables are emptied
+	maxStacks = 1 << 17  // number of interned stacks after which the tables are emptied
 	maxBytes  = 64 << 20 // bytes of masks and stacks after which the tables are emptied
 	walkUnit  = 16
 )
@@ -109,19 +110,19 @@ type machine struct {
 	toks    *Tokens
 	class   [256]uint8
 	rep     []byte   // one representative byte of each class
-	start   []*frame // start of each rule during a mask's walk
-	live    []*frame // start of each rule during Accept, where they differ
-	bottom  *stacks  // the empty stack alone
-	dead    *stacks  // the empty set of stacks
+	start   []*frame // start of each rule during a walk for a mask
+	live    []*frame // start of each rule during Accept, if it differs from start
+	bottom  *stacks  // set with only the empty stack
+	dead    *stacks  // empty set of stacks
 	frames  map[uint64][]*frame
 	sets    map[uint64]*stacks
 	unions  map[[2]*stacks]*stacks
 	notes   map[note]*note
 	nextID  uint32
 	inUse   int // number of interned sets and frames
-	held    int // bytes of masks and stacks
+	held    int // size of masks and stacks in bytes
 	work    int
-	over    bool // a budget was exceeded, so results are invalid
+	over    bool // whether a budget was exceeded, so that results are invalid
 	scratch scratch
 	walk    []*stacks // scratch of the trie walk
 	bits    Bitmask
@@ -133,7 +134,7 @@ type scratch struct {
 	items []item
 	calls []entry
 	seen  map[item]struct{}
-	moves []top // entries whose pops must still be followed
+	moves []top // entries whose pops must still be processed
 	done  map[top]struct{}
 	out   []top
 	empty bool
@@ -178,7 +179,7 @@ func newMachine(n *nfa, toks *Tokens) *machine {
 	return m
 }
 
-// classify groups bytes that all edges treat alike.
+// classify groups bytes that no edge distinguishes.
 func (m *machine) classify() {
 	var starts [257]bool
 	for _, s := range m.states {
@@ -213,7 +214,7 @@ func (m *machine) word(s string) *note {
 	return n
 }
 
-// with returns a set of keys plus one key that the set does not contain.
+// with returns a set of keys with one more key, which must not be in the set.
 func (m *machine) with(set, key *note) *note {
 	n := note{up: set, key: key, size: 1}
 	if set != nil {
@@ -244,8 +245,8 @@ func has(set, key *note) bool {
 	return false
 }
 
-// sameText compares the texts, not only the pointers, because a note may be older
-// than the table that is searched.
+// sameText compares the texts, not only the pointers, because a note may be
+// older than the interned notes.
 func sameText(a, b *note) bool {
 	if a.size != b.size {
 		return false

@@ -7,7 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// bitset is a stored mask. It is a list of tokens if that is shorter than the bits.
+// bitset is a stored mask. It stores a list of tokens if the list is smaller
+// than the bits.
 type bitset struct {
 	list []llm.Token
 	all  []uint64
@@ -73,9 +74,10 @@ func (m *machine) local(f *frame) *local {
 	return own
 }
 
-// far returns the frame with all loop counts far from their bounds, and the token
-// length up to which the result is the same. This holds because each loop iteration
-// reads at least one byte.
+// far returns the frame with all loop counts replaced by counts far from the
+// bounds. It also returns the token length up to which both frames allow the
+// same tokens. Such a length exists because each loop iteration reads at least
+// one byte.
 func (m *machine) far(f *frame) (far *frame, same int) {
 	same = m.toks.deep
 	var items []item
@@ -103,8 +105,8 @@ func (m *machine) far(f *frame) (far *frame, same int) {
 	return m.frame(slices.Compact(items)), same
 }
 
-// near computes the local mask of a frame from that of its far frame. It walks only
-// tokens longer than same bytes.
+// near computes the local mask of a frame from the local mask of its far frame.
+// It walks only tokens longer than same bytes.
 func (m *machine) near(f *frame, far *local, same int, own *local) {
 	t := m.toks
 	clear(m.part)
@@ -138,10 +140,10 @@ func (m *machine) alone(f *frame) *stacks {
 	return f.alone
 }
 
-// trie walks the nodes lo to hi, which all have at least the given depth, from a
-// set of stacks. It adds the tokens that stay inside and appends the nodes with
-// children at which the stacks can be empty. It skips subtrees whose tokens have at
-// most the given length.
+// trie walks the nodes lo to hi, which all have at least the given depth, from
+// a set of stacks. It adds the tokens that the stacks allow without becoming
+// empty. It appends the nodes with children at which the stacks can be empty.
+// It skips subtrees whose tokens have at most the given length.
 func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmask, ends *[]int32) {
 	t, at := m.toks, m.walk
 	at[depth] = from
@@ -200,7 +202,7 @@ func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
 		}
 		if len(ends) > 0 {
 			slices.Sort(ends)
-			m.below(slices.Compact(ends), p.under, dst) // a node below another listed node was found twice
+			m.below(slices.Compact(ends), p.under, dst) // removes nodes that were found twice, below another listed node
 		}
 	}
 }
@@ -235,7 +237,7 @@ func (m *machine) allowed(s *stacks) *bitset {
 	return mask
 }
 
-// cutTaken clears the tokens that would complete a key that the object already has.
+// cutTaken clears the tokens that would repeat a key of the object.
 func (m *machine) cutTaken(p top, dst Bitmask) {
 	text := p.frame.items[0].note.bytes()
 	for set := m.common(p.under); set != nil; set = set.up {
@@ -249,8 +251,9 @@ func (m *machine) cutTaken(p top, dst Bitmask) {
 	}
 }
 
-// common returns the key set of the object to which a key returns. An ambiguous
-// grammar may have several such objects. Then only the keys in all of them count.
+// common returns the keys of the object that contains the current key. In an
+// ambiguous grammar, the key may be in several objects. Then only the keys in
+// all of them are returned.
 func (m *machine) common(s *stacks) *note {
 	var sets []*note
 	for _, t := range s.tops {

@@ -8,9 +8,9 @@ import (
 type edgeKind uint8
 
 const (
-	edgeByte  edgeKind = iota // a byte of lo to hi
+	edgeByte  edgeKind = iota // reads a byte from lo to hi
 	edgeEmpty                 // empty edge
-	edgeCall                  // run of rule arg that reads at least one byte
+	edgeCall                  // calls rule arg, which reads at least one byte
 	edgeEnter                 // enters counted loop arg and sets its count to 1
 	edgeLoop                  // starts another iteration of loop arg if the count allows it
 	edgeExit                  // leaves loop arg if the count allows it
@@ -37,7 +37,7 @@ type nrule struct {
 	start, end int32
 	key        bool
 	taken      []string
-	order      int32 // a rule comes before all rules that it may start with
+	order      int32 // a rule has a lower order than all rules that it may start with
 }
 
 // loop is a counted repetition. max is -1 for no limit.
@@ -49,14 +49,14 @@ type nfa struct {
 	rules  []nrule
 	loops  []loop
 	root   int32
-	empty  bool // the root matches the empty text
-	keys   bool // the rule is a key
+	empty  bool // whether the root matches the empty text
+	keys   bool // whether any rule is a key
 }
 
 const (
 	maxStates = 1 << 20
-	// expanded is the number of states up to which a counted repetition is expanded
-	// into copies
+	// expanded is the maximum number of states of a counted repetition that is
+	// expanded into copies
 	expanded = 48
 )
 
@@ -70,7 +70,7 @@ type nfaBuilder struct {
 	inline   []bool
 	rule     int32
 	loop     int32
-	counting bool // inside a counted loop, where another loop needs a rule of its own
+	counting bool // inside a counted loop; a loop in it needs a separate rule
 	ranges   map[byteRange]int32
 	over     bool
 }
@@ -186,7 +186,7 @@ func (b *nfaBuilder) call(r int32, skip bool, to int32) int32 {
 	return from
 }
 
-// outline makes a separate rule of an expression and returns a call of it.
+// outline makes an expression a separate rule and returns a call of the rule.
 func (b *nfaBuilder) outline(e *expr, skip bool, to int32) int32 {
 	r := int32(len(b.rules))
 	b.rules = append(b.rules, nrule{name: b.rules[b.rule].name + " (part)"})
@@ -230,7 +230,7 @@ func (b *nfaBuilder) counted(sub *expr, lo, hi int, to int32) int32 {
 	b.counting, b.loop = true, k
 	round := b.state()
 	var body int32
-	if b.null(sub) { // empty iterations are dropped, which does not change the matched texts
+	if b.null(sub) { // dropping empty iterations does not change the matched texts
 		b.loops[k].min, lo = 0, 0
 		body = b.outline(sub, false, round)
 	} else {

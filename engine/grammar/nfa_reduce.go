@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// size estimates the number of states of an expression. It stops counting a little
-// above expanded.
+// size estimates the number of states of an expression. It stops counting soon
+// after expanded.
 func (b *nfaBuilder) size(e *expr) int {
 	n := 1
 	switch e.op {
@@ -112,9 +112,9 @@ func (b *nfaBuilder) findInline() {
 // an error.
 func (b *nfaBuilder) prune() error {
 	type use struct{ from, to int32 }
-	back := make([][]int32, len(b.states)) // predecessors over edges that are not calls
+	back := make([][]int32, len(b.states)) // predecessors of each state over edges that are not calls
 	calls := make([][]use, len(b.rules))
-	after := make([][]int32, len(b.states)) // rules that are called on the way to a state
+	after := make([][]int32, len(b.states)) // rules that are called on the edges into each state
 	for i, s := range b.states {
 		for _, e := range s.edges {
 			if e.kind == edgeCall {
@@ -174,8 +174,9 @@ func (b *nfaBuilder) prune() error {
 	return nil
 }
 
-// sort orders the rules so that each rule comes before the rules that it may start
-// with. A rule that may start with itself is an error, left recursion.
+// sort orders the rules so that each rule comes before the rules that it may
+// start with. A rule that may start with itself is left-recursive, which is an
+// error.
 func (b *nfaBuilder) sort() error {
 	first := make([][]int32, len(b.rules))
 	for i, r := range b.rules {

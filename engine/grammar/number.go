@@ -5,14 +5,14 @@ import (
 	"math/big"
 )
 
-// maxFraction is the maximum number of decimals of a number with bounds.
+// maxFraction is the maximum number of decimals of a number that has bounds.
 const maxFraction = 15
 
 // numbers describes a set of numbers: multiples of step from lo to hi. A nil field
 // means no restriction.
 type numbers struct {
 	lo, hi         *big.Rat
-	loOpen, hiOpen bool // the bound itself is excluded
+	loOpen, hiOpen bool // whether the bound itself is excluded
 	step           *big.Rat
 	whole          bool
 }
@@ -43,8 +43,8 @@ func (n *numbers) cmp(bound, x *big.Rat, missing int) int {
 	return bound.Cmp(x)
 }
 
-// multiple also restricts the set to multiples of x. The step becomes the least
-// common multiple.
+// multiple restricts the set further, to multiples of x. The step becomes the
+// least common multiple.
 func (n *numbers) multiple(x *big.Rat) {
 	if n.step == nil {
 		n.step = x
@@ -70,7 +70,8 @@ func (n *numbers) has(x *big.Rat) bool {
 	return n.step == nil || new(big.Rat).Quo(x, n.step).IsInt()
 }
 
-// apart reports whether the bounds of two sets of numbers show that they do not overlap.
+// apart reports whether the bounds of two sets prove that the sets do not
+// overlap.
 func (n *numbers) apart(o *numbers) bool {
 	below := func(a, b *numbers) bool {
 		if a.hi == nil || b.lo == nil {
@@ -87,7 +88,7 @@ func (n *numbers) free() bool { return n.lo == nil && n.hi == nil && n.step == n
 func tenTo(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // expr returns an expression for the numbers of the set with at most 16 digits
-// before the point and 15 behind it.
+// before the decimal point and 15 after it.
 func (n *numbers) expr() (*expr, error) {
 	if n.free() {
 		if n.whole {
@@ -159,8 +160,9 @@ func minInt(a, b *big.Int) *big.Int {
 	return b
 }
 
-// scaled returns the first whole number from x·10^decimals on, rounding up or down.
-// If x is excluded and the result equals it, scaled returns the next whole number.
+// scaled multiplies x by 10^decimals and rounds the result up or down to a
+// whole number. If open is set and the result is exact, scaled returns the next
+// whole number in that direction instead.
 func scaled(x *big.Rat, decimals int, open, up bool) *big.Int {
 	y := new(big.Rat).Mul(x, new(big.Rat).SetInt(tenTo(decimals)))
 	// Euclidean division by a positive number rounds down
@@ -177,11 +179,11 @@ func scaled(x *big.Rat, decimals int, open, up bool) *big.Int {
 
 // place is a state of the automaton that writes numbers digit by digit.
 type place struct {
-	length     int // digits before the point; 0 once they no longer matter
-	at         int // remaining digits before the point, or minus the number of digits after it
+	length     int // number of digits before the decimal point; 0 once it no longer matters
+	at         int // number of digits still to come before the point, or minus the number of digits after it
 	low, high  bool
-	rest       int64 // remainder modulo the step of the digits so far, padded with zeros
-	pointsOnly bool  // the point was the last character
+	rest       int64 // remainder of the digits so far, padded with zeros, modulo the step
+	pointsOnly bool  // whether the decimal point was the last character
 }
 
 // speller builds the automaton for the multiples of mod from lo to hi, written with
@@ -234,7 +236,8 @@ func spell(lo, hi *big.Int, decimals int, mod *big.Int) (*expr, error) {
 	return s.auto.expr(), nil
 }
 
-// spellFew lists the multiples of a step that is too large for the automaton.
+// spellFew lists the multiples of a step that is too large for the digit
+// automaton.
 func spellFew(lo, hi *big.Int, decimals int, mod *big.Int) (*expr, error) {
 	var alts []*expr
 	n := new(big.Int).Add(lo, new(big.Int).Sub(mod, big.NewInt(1)))
@@ -308,7 +311,8 @@ func (s *speller) grow(p place) {
 	}
 }
 
-// lost reports whether no further digits can make the number a multiple.
+// lost reports whether no further digits can make the number a multiple of the
+// step.
 func (s *speller) lost(p place) bool {
 	left := s.decimals + p.at
 	return p.rest != 0 && left < len(tens) && s.mod-p.rest >= tens[left]

@@ -34,7 +34,7 @@ func (s *schemaBuilder) member(f *flat, name string) (conj, error) {
 type shape struct {
 	names    []string // declared or required names, in order
 	patterns []string
-	open     bool // other names are allowed
+	open     bool // whether other names are allowed
 }
 
 func (f *flat) shape() shape {
@@ -146,8 +146,8 @@ func (s *schemaBuilder) pair(f *flat, name string) (*expr, error) {
 	return s.emit(c)
 }
 
-// maxWords is the number of names up to which a pattern's names are listed like
-// declared ones.
+// maxWords is the maximum number of names of a pattern for which the names are
+// listed like declared ones.
 const maxWords = 64
 
 // keyKinds returns the members whose names are not declared: names that match

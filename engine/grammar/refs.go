@@ -11,9 +11,9 @@ import (
 type document struct {
 	root  *value
 	bases map[*value]*url.URL // base URI of each schema, against which its references resolve
-	parts map[string]raw      // schemas with an identifier or anchor, by URI
-	many  bool                // some parts have identifiers of their own
-	old   bool                // draft 7 or older, where keywords next to $ref are ignored
+	parts map[string]raw      // schemas with an identifier or an anchor, by URI
+	many  bool                // whether parts of the schema have their own identifiers
+	old   bool                // whether the schema is draft 7 or older, where keywords next to $ref are ignored
 }
 
 func newDocument(root *value) *document {
@@ -128,7 +128,7 @@ func (d *document) resolve(r raw) (raw, error) {
 	target.Fragment, target.RawFragment = "", ""
 	whole, ok := d.parts[target.String()]
 	if !ok && strings.HasPrefix(at.v.text, "#") {
-		whole, ok = raw{d.root, "#"}, true // a part that is its own root
+		whole, ok = raw{d.root, "#"}, true // the reference points to the whole schema
 	}
 	if !ok {
 		return raw{}, fault(at.path, "%q is outside the schema", at.v.text)

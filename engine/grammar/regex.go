@@ -24,13 +24,13 @@ type regex struct {
 	src   string
 	pos   int
 	depth int
-	wide  bool // classes are those of ECMAScript, for validation but not for generation
+	wide  bool // \s matches all white space of ECMAScript; set for validation, not for generation
 }
 
 // branch is one alternative together with its anchors.
 type branch struct {
 	e          *expr
-	head, tail bool // anchored at the start or at the end
+	head, tail bool // anchored at the start, anchored at the end
 }
 
 func parseRegex(src string) (*expr, error) { return (&regex{src: src}).parse() }
@@ -91,8 +91,8 @@ func (p *regex) branches() ([]branch, error) {
 	}
 }
 
-// branch reads a sequence. It returns several branches if the sequence is one group
-// whose alternatives have anchors of their own.
+// branch reads a sequence. It returns several branches if the sequence is one
+// group whose alternatives contain anchors.
 func (p *regex) branch() ([]branch, error) {
 	var b branch
 	var subs []*expr
@@ -135,7 +135,8 @@ func (p *regex) branch() ([]branch, error) {
 	return []branch{b}, nil
 }
 
-// atom reads one element; group is set for a group.
+// atom reads one element. If the element is a group, it returns group instead
+// of e.
 func (p *regex) atom() (group []branch, e *expr, err error) {
 	r, n := utf8.DecodeRuneInString(p.src[p.pos:])
 	switch r {

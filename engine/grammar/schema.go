@@ -45,9 +45,10 @@ func FromSchema(schema []byte) (*Grammar, error) {
 	return g, err
 }
 
-// FromLooseSchema is FromSchema, but leaves out keywords that the grammar cannot
-// enforce. Look-ahead after the ^ of a pattern is still enforced. [Grammar.Left]
-// names the keywords left out, and [Grammar.Check] validates documents against them.
+// FromLooseSchema returns a grammar like FromSchema, but ignores keywords that
+// the grammar cannot enforce. Look-ahead at the start of a pattern (after ^) is
+// still enforced. [Grammar.Left] returns the paths of the ignored keywords, and
+// [Grammar.Check] validates documents against them.
 func FromLooseSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
 	left, err := b.AddLooseSchema("root", schema)
@@ -82,8 +83,8 @@ type conj []raw
 
 // Limits of the work on one schema.
 const (
-	maxBranches = 256     // alternatives at one place
-	maxSteps    = 1 << 22 // states built plus 16 times the schemas visited
+	maxBranches = 256     // maximum number of alternatives at one place
+	maxSteps    = 1 << 22 // number of built states plus 16 times the number of visited schemas
 	maxRefs     = 64      // consecutive references
 )
 
@@ -92,20 +93,20 @@ type schemaBuilder struct {
 	b       *Builder
 	name    string
 	doc     *document
-	rules   map[string]int // keyed by the paths of a conj
+	rules   map[string]int // rules by the paths of their conj
 	dfas    map[string]*dfa
 	regexes map[string]*expr
 	flats   map[*value][]*flat
 	open    map[*value]bool // schemas that apply is currently processing
 	steps   int
 	depth   int
-	lone    bool     // a single schema is being flattened, and nothing else restricts its documents
-	outer   bool     // the schema's own keywords are being read
-	loose   bool     // leave out keywords that cannot be enforced
-	left    []string // paths of the keywords that were left out
+	lone    bool     // whether a single schema is being flattened, so that nothing else restricts its documents
+	outer   bool     // whether the schema's own keywords are being read
+	loose   bool     // whether keywords that cannot be enforced are ignored
+	left    []string // paths of the ignored keywords
 }
 
-// spend counts work and fails if it is too much.
+// spend adds to the work and fails if it is too much.
 func (s *schemaBuilder) spend(path string, n int) error {
 	if s.steps += n; s.steps > maxSteps {
 		return fault(path, "the schema takes more than %d steps to build", maxSteps)
@@ -129,8 +130,8 @@ func fault(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrSchema, path, fmt.Sprintf(format, args...))
 }
 
-// schema returns the expression for the documents of a schema, or of its part at
-// the path at.
+// schema returns the expression for the documents of a schema, or of its
+// subschema at the path at.
 func (b *Builder) schema(name string, text []byte, at []string, loose bool) (e *expr, left []string, err error) {
 	root, err := readValue(text)
 	if err != nil {
@@ -167,8 +168,8 @@ func annotation(k string) bool {
 	return false
 }
 
-// direct replaces schemas that are only a reference by their targets. It removes
-// schemas without restrictions and duplicates.
+// direct replaces schemas that only contain a reference with the schemas they
+// refer to. It removes duplicates and schemas without restrictions.
 func (s *schemaBuilder) direct(c conj) (conj, error) {
 	var out conj
 	for _, r := range c {
@@ -192,8 +193,8 @@ func (s *schemaBuilder) direct(c conj) (conj, error) {
 	return out, nil
 }
 
-// emit returns the expression for the documents that satisfy all of c. Equal c
-// share one rule, so that schemas may refer to themselves.
+// emit returns the expression for the documents that satisfy all of c. Equal
+// lists share one rule, so that a schema may refer to itself.
 func (s *schemaBuilder) emit(c conj) (*expr, error) {
 	c, err := s.direct(c)
 	if err != nil {
@@ -266,8 +267,8 @@ func (s *schemaBuilder) body(c conj) (*expr, error) {
 	return alt(alts...), nil
 }
 
-// canEnd reports whether an expression that uses the rules from first on matches
-// some finite text.
+// canEnd reports whether an expression matches some finite text. Only the rules
+// from first on are examined.
 func (b *Builder) canEnd(e *expr, first int) bool {
 	ends := make([]bool, len(b.rules))
 	for i := range first {

@@ -19,7 +19,7 @@ type Compiled struct {
 }
 
 // Compile prepares a grammar for the tokens of a vocabulary. It fails on left
-// recursion, on a grammar that matches no text, and on one that is too large.
+// recursion, on a grammar that matches no text, and on a grammar that is too large.
 //
 // Equal grammars share one Compiled while it is among the most recently used of
 // toks.
@@ -110,8 +110,8 @@ func (s *State) fill(dst Bitmask) error {
 	return nil
 }
 
-// settle ends a call. It limits the size of the tables and reports whether a budget
-// was exceeded.
+// settle ends a call. It limits the size of the tables, and returns an error if
+// a budget was exceeded.
 func (c *Compiled) settle() error {
 	over := c.m.over
 	c.m.forget()

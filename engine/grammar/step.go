@@ -93,7 +93,7 @@ func (m *machine) along(i item, e edge) (to item, ok bool) {
 	case edgeLoop:
 		l := m.loops[e.arg]
 		switch {
-		case to.count < 0: // the count is far from the loop's bounds
+		case to.count < 0: // the count is far from both bounds of the loop
 		case l.max >= 0 && to.count >= l.max:
 			return to, false
 		case l.max >= 0:
@@ -311,7 +311,8 @@ func (m *machine) used(f *frame, key *note) *frame {
 	return m.frame(items)
 }
 
-// enter records a move's frame, and its calls by called rule.
+// enter records a move's frame, and groups its calls by the rule that they
+// call.
 func (m *machine) enter(mv *move, under *stacks) {
 	w := &m.scratch
 	if mv.frame != nil {
@@ -340,8 +341,8 @@ func (m *machine) enter(mv *move, under *stacks) {
 	}
 }
 
-// finish enters the called rules, each once all its calls are known, and returns
-// the set of stacks.
+// finish enters each called rule once all of its calls have been recorded, and
+// returns the set of stacks.
 func (m *machine) finish(live bool) *stacks {
 	w := &m.scratch
 	for len(w.wait) > 0 && !m.over {

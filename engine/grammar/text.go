@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// formats maps string formats to patterns. All interpretations of a standard accept
-// the strings of its pattern.
+// formats maps string formats to patterns. The patterns are strict: every
+// interpretation of a standard accepts their strings.
 var formats = func() map[string]string {
 	const (
 		clock  = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
@@ -133,8 +133,8 @@ func (s *schemaBuilder) text(f *flat) (*expr, error) {
 	return seq(quote, d.expr(func(set []span) *expr { return inText(set, false) }), quote), nil
 }
 
-// looseText returns the strings of f restricted by pattern only or by length only,
-// if both together need too many states.
+// looseText returns an expression for the strings of f if their pattern and
+// length together need too many states. It enforces either the first pattern or the length.
 func (s *schemaBuilder) looseText(f *flat, why error) (*expr, error) {
 	if len(f.patterns)+len(f.formats) == 0 {
 		return nil, why
@@ -156,7 +156,7 @@ func (s *schemaBuilder) looseText(f *flat, why error) (*expr, error) {
 	return s.text(g)
 }
 
-// regexes returns the patterns, and the formats as patterns.
+// regexes returns the patterns of f, including the patterns of its formats.
 func (f *flat) regexes() []string {
 	out := slices.Clone(f.patterns)
 	for _, name := range f.formats {
@@ -198,8 +198,8 @@ func (s *schemaBuilder) textDFA(f *flat) (*dfa, error) {
 	return length, nil
 }
 
-// usable reports whether strings can be generated from a pattern. The error says
-// that the pattern is invalid, or for a strict schema that it is not regular.
+// usable reports whether strings can be generated from a pattern. It returns an
+// error if the pattern is invalid or, in a strict schema, not regular.
 func (s *schemaBuilder) usable(path, src string) (bool, error) {
 	list, rest := lookAheads(src)
 	_, err := s.regex(path, rest)
@@ -209,7 +209,7 @@ func (s *schemaBuilder) usable(path, src string) (bool, error) {
 		}
 	}
 	switch {
-	case err == nil && len(list) > 0: // supported, but not in strict schemas
+	case err == nil && len(list) > 0: // look-ahead is supported only in loose schemas
 		err = s.lack(path, "%q: look-ahead is not a regular expression", src)
 		return err == nil, err
 	case err == nil || !s.loose:
@@ -243,7 +243,7 @@ func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dfa{edges: make([][]dfaEdge, 1), final: make([]bool, 1)} // matches nothing if the pattern cannot be used
+	d := &dfa{edges: make([][]dfaEdge, 1), final: make([]bool, 1)} // an automaton that matches nothing, for a pattern that cannot be used
 	if ok {
 		if d, err = patternDFA(src, false, &s.steps); err != nil {
 			return nil, fault(path, "%q: %v", src, err)
@@ -253,7 +253,8 @@ func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
 	return d, nil
 }
 
-// written returns the expression for one code point inside a JSON string.
+// written returns the expression for one code point as it is written inside a
+// JSON string.
 func written(e *expr) *expr {
 	switch e.op {
 	case opLit:

@@ -38,16 +38,16 @@ const maxToken = 4096
 type Tokens struct {
 	size    int
 	eog     []llm.Token
-	text    [][]byte        // path of each token, nil for tokens that are never allowed
+	text    [][]byte        // path of each token; nil for tokens that are never allowed
 	control map[string]bool // names of control tokens
 
 	char  []byte      // character of each node
-	depth []uint16    // depth of each node, 0 below the root
+	depth []uint16    // depth of each node; 0 for the children of the root
 	skip  []int32     // first node after a node's subtree
 	tall  []uint16    // length in bytes of the longest token in a node's subtree
 	long  []llm.Token // all tokens of the trie, longest first
 	tok   []llm.Token // a token that ends at the node, or -1
-	dups  []dup       // tokens whose bytes equal those of a token in tok
+	dups  []dup       // tokens whose bytes equal the bytes of a token in tok
 	deep  int         // length of the longest path
 	cache cache
 }
@@ -79,7 +79,7 @@ func NewTokens(v Vocab) (*Tokens, error) {
 			t.control[string(b)] = true
 			b = controlPath(b)
 		} else if bytes.IndexByte(b, controlOpen) >= 0 {
-			continue // this byte never occurs in text
+			continue // no text contains controlOpen, which is reserved for control tokens
 		}
 		t.text[i] = slices.Clone(b)
 		order = append(order, i)

@@ -59,12 +59,12 @@ func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 	return s
 }
 
-// after builds free text as an Aho-Corasick automaton of the markers. The text
-// continues with e.subs[0] after a marker, and may end anywhere if that is allowed.
-// Its bytes are unrestricted.
+// after builds free text as an Aho-Corasick automaton of the markers. After a
+// marker, the text continues with e.subs[0]. Before a marker, its bytes are
+// unrestricted, and it may end anywhere if e allows that.
 func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	type node struct {
-		next [256]int32 // next node, first in the trie and later in the automaton; -1 for none
+		next [256]int32 // next node, in the trie first and in the automaton later; -1 if there is none
 		hit  bool
 		fail int32
 	}

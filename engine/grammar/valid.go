@@ -117,8 +117,8 @@ func (s *schemaBuilder) fitsObject(v *value, f *flat) (bool, error) {
 	return true, nil
 }
 
-// meets reports whether a document generated for f may satisfy all of c. It also
-// returns true if the answer is too hard to compute.
+// meets reports whether a document generated for f may satisfy all of c. If the
+// answer is too hard to compute, it returns true.
 func (s *schemaBuilder) meets(f *flat, c conj, depth int) (bool, error) {
 	flats, err := s.flatten(c)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *schemaBuilder) meets(f *flat, c conj, depth int) (bool, error) {
 	return false, nil
 }
 
-const maxOverlap = 6 // number of levels that meets examines
+const maxOverlap = 6 // maximum number of nested levels that meets examines
 
 func (s *schemaBuilder) overlap(f, g *flat, depth int) (bool, error) {
 	if depth > maxOverlap {
