@@ -14,19 +14,20 @@ import (
 	"godwit/engine"
 )
 
-// heartbeat is the interval at which an idle stream sends a sign of life.
+// heartbeat is the interval at which a heartbeat is sent on an idle stream.
 const heartbeat = 10 * time.Second
 
-// item is one step of an answer from its producer.
+// item is one step of an answer, sent by the goroutine that produces the
+// answer.
 type item struct {
 	model  *wire.Model // first, once
-	notice string      // difference between what the call asked for and what is done
+	notice string      // difference between the request and what is done
 	choice int
 	event  engine.Event
 	err    error
 }
 
-// answer runs a call. An error is returned only if nothing was sent yet.
+// answer runs a call. It returns an error only if nothing has been sent yet.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) error {
 	head := call.Head()
 	s.note(w, head.Notices, head.Unused)
@@ -53,15 +54,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	return nil
 }
 
-// begin has a call answered. The work may end after its request, with the device's step.
+// begin starts to answer a call. The work may outlast its request until the
+// device's current step ends.
 func (s *Server) begin(ctx context.Context, call wire.Call, whose wire.Whose) <-chan item {
 	items := make(chan item, 16)
 	s.work.Go(func() { s.produce(ctx, call, whose, items) })
 	return items
 }
 
-// collect builds an answer that is sent whole, and passes notices to note. When ctx
-// ends, it does not wait for the device.
+// collect builds an answer that is sent whole, and calls note with each notice.
+// When ctx ends, it does not wait for the device.
 func collect(ctx context.Context, call wire.Call, items <-chan item, note func(text string)) (body any, err error) {
 	var whole wire.Whole
 	for {
@@ -176,7 +178,7 @@ func (s *Server) sendStream(ctx context.Context, out *wire.Out, call wire.Call, 
 					beat.Reset(s.beat)
 				}
 			}
-		case <-ctx.Done(): // without waiting for the device
+		case <-ctx.Done(): // do not wait for the device
 			return fail(context.Cause(ctx))
 		case <-beat.C:
 			err = out.Heartbeat()

@@ -87,9 +87,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, s.admit(r, int64(len(data)))
 }
 
-// admit waits until there is memory to parse a body, at most as long as a body may
-// take to arrive. The request counts with its bytes until it ends. The body was
-// read to its end, so a client that disconnects is noticed.
+// admit waits until there is memory to parse a body, but not longer than a body
+// may take to arrive. The bytes of the request count until it ends. A client
+// that disconnects ends the wait.
 func (s *Server) admit(r *http.Request, bytes int64) error {
 	if bytes <= smallBody {
 		return nil

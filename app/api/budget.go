@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// budget grants bytes, first come, first served.
+// budget grants bytes in the order of the requests for them.
 type budget struct {
 	mu    sync.Mutex
 	size  int64
@@ -31,8 +31,8 @@ func (b *budget) try(bytes int64) bool {
 	return true
 }
 
-// acquire waits for bytes, at most the size of the budget. If it fails, it takes
-// nothing, and the error is the context's cause.
+// acquire waits for bytes. They must not be more than the whole budget. If it
+// fails, it takes nothing, and the error is the context's cause.
 func (b *budget) acquire(ctx context.Context, bytes int64) error {
 	if b.try(bytes) {
 		return nil
@@ -66,7 +66,7 @@ func (b *budget) give(bytes int64) {
 	b.serve()
 }
 
-// serve grants the first claims in the queue, as far as the bytes reach.
+// serve grants the first claims in the queue, until one does not fit.
 func (b *budget) serve() {
 	for len(b.queue) > 0 && b.queue[0].bytes <= b.size-b.used {
 		b.used += b.queue[0].bytes

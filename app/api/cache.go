@@ -10,8 +10,8 @@ import (
 	"godwit/engine"
 )
 
-// kv answers GET /api/kv: what each layer of the loaded model stores, read back from the
-// device's memory.
+// kv answers GET /api/kv. It describes what each layer of the loaded model
+// stores, as read back from the device's memory.
 func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("model")
 	if !s.pool.Only() {
@@ -58,7 +58,7 @@ type keptTexts struct {
 func (s *Server) prefixes(w http.ResponseWriter, _ *http.Request) error {
 	k := keptPrefixes{Texts: []keptTexts{}}
 	p := s.o.Prefixes
-	if p != nil && (len(s.guard.keys) <= 1 || s.o.Settings.Server.SharePrefixes) { // with several API keys, one client would learn about the texts of another
+	if p != nil && (len(s.guard.keys) <= 1 || s.o.Settings.Server.SharePrefixes) { // if several API keys are in use, one client could learn about another client's texts
 		u := p.Usage()
 		k.Memory, k.MostMemory, k.Disk, k.MostDisk = u.Memory, u.MostMemory, u.Disk, u.MostDisk
 		for _, c := range p.List() {
@@ -82,7 +82,8 @@ func (s *Server) clearPrefixes(w http.ResponseWriter, r *http.Request) error {
 // maxContext limits the context of a plan.
 const maxContext = 1 << 24
 
-// kvPlan answers GET /api/kv/plan: what each layer would store, before a load.
+// kvPlan answers GET /api/kv/plan. It describes what each layer would store
+// after a load.
 func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	m, err := s.pool.Find(q.Get("model"))

@@ -28,7 +28,7 @@ type Options struct {
 	Memory   *engine.Memory   // memory accounting of the models, with the budget; may be nil
 	States   string           // folder for saved slots
 	Version  string
-	Log      *slog.Logger // nil for none
+	Log      *slog.Logger // nil to log nothing
 	Page     fs.FS        // files served at /; nil for no page
 	Tuned    *tune.Book   // settings of single models; may be nil
 }
@@ -62,17 +62,17 @@ type Server struct {
 	controls  wire.Controls
 	streams   *resume.Streams
 
-	stocks // downloads and batches of clients
+	stocks // downloads that clients have started, and their listeners
 }
 
-// applied are the settings that take effect immediately.
+// applied holds the settings that take effect immediately.
 type applied struct {
 	defaults  wire.Defaults
 	log       bool // log requests
 	anthropic anthropic.Options
 }
 
-// ending are the times of a shutdown, counted from its start.
+// ending holds the times of a shutdown, counted from its start.
 type ending struct {
 	drain time.Duration // when streams that have not finished end with an error
 	kill  time.Duration // when all connections are closed

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// writeMetrics writes Godwit's metrics, and the same values under llama-server's
-// names for existing dashboards.
+// writeMetrics writes Godwit's metrics. For existing dashboards, it also writes
+// the same values under llama-server's names.
 func (s *Server) writeMetrics(w io.Writer) {
 	s.metrics.WritePrometheus(w)
 	c := &s.counters

@@ -10,26 +10,28 @@ import (
 	"godwit/app/api/wire"
 )
 
-// maxDownloads limits the downloads that a server remembers, and maxRunning those
-// that run at the same time.
+// maxDownloads limits the downloads that a server remembers. maxRunning limits
+// the downloads that run at the same time.
 const (
 	maxDownloads = 64
 	maxRunning   = 4
 )
 
-// stocks are the downloads that clients have started, and who listens for changes.
+// stocks holds the downloads that clients have started, and the listeners for
+// changes.
 type stocks struct {
 	downloads downloads
 	changes   changes
 }
 
-// downloads are the downloads that clients have started.
+// downloads lists the downloads that clients have started.
 type downloads struct {
 	mu   sync.Mutex
 	list []*wire.Download
 }
 
-// begin adds a download. If there are too many, it forgets the oldest finished one.
+// begin adds a download. If there are too many, it removes the oldest finished
+// one.
 func (d *downloads) begin(job *wire.Download) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

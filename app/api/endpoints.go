@@ -6,8 +6,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// endpoints are the routes by path and method, and the error forms by path and by
-// path prefix.
+// endpoints holds the routes by path and method, and the error forms by path
+// and by path prefix.
 type endpoints struct {
 	all    []wire.Route
 	routes map[string]map[string]wire.Route

@@ -12,7 +12,7 @@ import (
 	"godwit/engine"
 )
 
-// hubStatus maps errors of the library to statuses.
+// hubStatus maps errors of the library to HTTP statuses.
 var hubStatus = []struct {
 	err    error
 	status int

@@ -23,13 +23,13 @@ const (
 	headerTime  = 10 * time.Second
 	maxHeader   = 64 << 10
 	idleTime    = 2 * time.Minute
-	maxInFlight = 256 // requests that hold a body
+	maxInFlight = 256 // maximum number of requests that hold a body
 )
 
-// Limits of the request bodies in memory, in bytes. A parsed body takes about forty
-// times its size. In the worst case this is 40 · (valueBytes + maxInFlight ·
-// smallBody), 1.9 GiB, plus maxInFlight · largeBody + rawBytes, 0.4 GiB, for the
-// bodies themselves.
+// Limits of the request bodies in memory, in bytes. A parsed body takes about
+// forty times its size. In the worst case, parsed bodies take 40 · (valueBytes
+// + maxInFlight · smallBody) = 1.9 GiB, and the bodies themselves take
+// maxInFlight · largeBody + rawBytes = 0.4 GiB.
 const (
 	smallBody  = 64 << 10  // bodies up to this size are always parsed at once
 	valueBytes = 32 << 20  // total size of larger bodies that are parsed at the same time
@@ -42,10 +42,10 @@ type guard struct {
 	hosts   []string // in lower case, without ports
 	origins []string
 	keys    [][sha256.Size]byte
-	remote  bool // listens beyond loopback
+	remote  bool // whether the server listens beyond loopback
 
-	total, pause time.Duration // time for a body, and longest pause within it
-	turn         time.Duration // time that a complete body may wait until it is parsed
+	total, pause time.Duration // maximum time for a body, and maximum pause within a body
+	turn         time.Duration // maximum time that a complete body waits until it is parsed
 }
 
 // newGuard returns a guard for the settings.
@@ -174,8 +174,8 @@ func (g *guard) authorise(r *http.Request) error {
 	return e
 }
 
-// cross handles CORS: it answers preflight requests and adds the headers for allowed
-// origins. It reports whether the request is answered.
+// cross handles CORS. It answers preflight requests and adds the headers for
+// allowed origins. It reports whether it has answered the request.
 func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if slices.Contains(g.origins, strings.ToLower(origin)) {
@@ -204,9 +204,10 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// checkType rejects bodies that a web page may have sent: without a JSON Content-Type,
-// browsers send them across sites without a preflight request. Other programs may send
-// any type, because curl declares a form by default.
+// checkType rejects bodies that a web page may have sent. If the Content-Type
+// is not JSON, browsers send a body to another site without a preflight
+// request. Other programs may send any type, because curl declares a form by
+// default.
 func checkType(r *http.Request) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
@@ -255,7 +256,7 @@ func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), pause: g.pause}
-	if r.ContentLength > maxBody { // an uploaded file, for which a sleeping disk may have to start
+	if r.ContentLength > maxBody { // an uploaded file, whose target may be a disk that has to spin up
 		p.pause = max(g.pause, g.total)
 	}
 	r.Body = p

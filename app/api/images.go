@@ -53,7 +53,7 @@ func publicOnly(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// reserved are non-public networks that netip does not know.
+// reserved lists non-public networks that netip does not recognise.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),

@@ -13,7 +13,8 @@ import (
 	"godwit/engine"
 )
 
-// model is a leased model as calls see it. It counts for the request of ctx.
+// model describes a leased model to a call, and records it in the tally of the
+// request.
 func (s *Server) model(ctx context.Context, l *pool.Lease) *wire.Model {
 	wire.TallyOf(ctx).Use(l.Model.Name)
 	return &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.defaultsOf(l.Model.Path), Load: l.Load}
@@ -64,7 +65,7 @@ func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
 	}
 }
 
-// noMemory returns the error about a context that does not fit in memory.
+// noMemory returns the error for a context that does not fit in memory.
 func noMemory(lack *engine.MemoryError, field string) error {
 	gib := func(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 	most := "no context fits"

@@ -10,14 +10,14 @@ import (
 	"godwit/app/pool"
 )
 
-// memoryHeld describes which parts of the program use how much host memory, in
+// memoryHeld describes how much host memory the parts of the program use, in
 // bytes.
 type memoryHeld struct {
-	Budget   int64          `json:"budget"` // 0 for no limit
+	Budget   int64          `json:"budget"` // 0 if there is no limit
 	Free     int64          `json:"free"`   // part of the budget that a load can use
 	Models   []pool.Holding `json:"models"`
 	Prefixes *prefixHeld    `json:"prefixes,omitempty"`
-	Others   int64          `json:"other_processes"` // reserved but not touched by other processes of Godwit
+	Others   int64          `json:"other_processes"` // memory that other processes of Godwit have reserved, but not used yet
 	Process  *processHeld   `json:"process,omitempty"`
 }
 
@@ -33,9 +33,9 @@ type processHeld struct {
 	Heap     int64 `json:"heap"`     // memory of the Go heap, which is part of Resident: prefixes, scratch, requests
 }
 
-// held describes the memory in use. If the server has several API keys that share
-// nothing, the size of stored prefixes and the touched memory are hidden, because
-// one client could learn about another.
+// held describes the memory in use. If the server has several API keys that
+// share nothing, the size of stored prefixes and the touched memory are hidden,
+// because one client could learn about another client.
 func (s *Server) held() memoryHeld {
 	h := memoryHeld{Models: []pool.Holding{}}
 	apart := len(s.guard.keys) > 1 && !s.o.Settings.Server.SharePrefixes

@@ -14,7 +14,7 @@ type counters struct {
 	prompt, cached, generated    *metrics.Counter
 	steps, decodeRows, fillRows  *metrics.Counter
 	refused                      *metrics.Counter // tokens that a grammar rejected although its mask had allowed them
-	drafted, accepted            *metrics.Counter // proposed tokens, and accepted ones
+	drafted, accepted            *metrics.Counter // proposed tokens; accepted tokens
 	promptSeconds, decodeSeconds *metrics.FloatCounter
 	step, first                  *metrics.Histogram
 }

@@ -7,14 +7,14 @@ import (
 // maxNoted limits the number of remembered notices.
 const maxNoted = 256
 
-// noted holds the notices that were logged before.
+// noted remembers the notices that were logged.
 type noted struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// first reports whether a notice is new. Once the memory is full, no notice counts
-// as new.
+// first reports whether a notice is new. Once maxNoted notices are remembered,
+// no notice counts as new.
 func (n *noted) first(text string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"godwit/engine"
 )
 
-// progress follows the events of an answer, so that an interrupted answer is
-// counted with the tokens that it has used.
+// progress follows the events of an answer, so that an interrupted answer also
+// counts the tokens that it used.
 type progress struct {
 	s         *Server
 	t         *wire.Tally
@@ -52,7 +52,7 @@ func (p *progress) close() {
 	c.generated.Add(p.generated)
 }
 
-// count adds up a finished generation.
+// count adds a finished generation to the counters.
 func (s *Server) count(r *engine.Result) {
 	c := &s.counters
 	c.prompt.Add(r.Prompt)

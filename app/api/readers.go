@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	readerGrace = 500 * time.Millisecond // time before another body may displace a body
+	readerGrace = 500 * time.Millisecond // minimum time before a body can be cancelled for another one
 	flightWait  = 5 * time.Second        // maximum wait for another request to end
 )
 
-// readers are the requests whose bodies are still arriving, oldest first.
+// readers lists the requests whose bodies are still arriving, oldest first.
 type readers struct {
 	mu   sync.Mutex
 	list []*paced
@@ -59,12 +59,12 @@ type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
-	end     time.Time // deadline of the whole body; zero for none
-	begun   time.Time // start of its request
-	readers *readers  // list that contains this body until it ends; nil for none
+	end     time.Time // deadline of the whole body; zero if there is none
+	begun   time.Time // start of the body's request
+	readers *readers  // list that contains this body until it ends; nil if there is none
 
 	mu     sync.Mutex
-	ousted bool // the body was cancelled to make room for another request
+	ousted bool // whether the body was cancelled to make room for another request
 }
 
 // oust cancels the body.
@@ -72,7 +72,7 @@ func (p *paced) oust() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ousted = true
-	_ = p.control.SetReadDeadline(time.Now()) // the deadline was set before, so this works
+	_ = p.control.SetReadDeadline(time.Now()) // cannot fail, because a deadline was set before
 }
 
 func (p *paced) wait() error {
@@ -93,7 +93,7 @@ func (p *paced) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := p.ReadCloser.Read(b)
-	if errors.Is(err, io.EOF) { // from now on, the server detects whether the client disconnects
+	if errors.Is(err, io.EOF) { // from now on, the server detects if the client disconnects
 		if p.readers != nil {
 			p.readers.drop(p)
 		}

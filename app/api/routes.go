@@ -17,8 +17,8 @@ import (
 	"godwit/engine"
 )
 
-// dialects are all endpoints, grouped by the form of their errors. If two dialects
-// serve a path, its errors have the form of the first one.
+// dialects lists all endpoints, grouped by the form of their errors. If two
+// dialects serve a path, its errors have the form of the first one.
 func (s *Server) dialects() []wire.Dialect {
 	v := service{s}
 	body := (*wire.Error).Body
@@ -37,7 +37,7 @@ func (s *Server) dialects() []wire.Dialect {
 	}
 }
 
-// ownRoutes are Godwit's own endpoints, which show what the server stores.
+// ownRoutes lists Godwit's own endpoints, which show what the server stores.
 func (s *Server) ownRoutes() []wire.Route {
 	return []wire.Route{
 		wire.On("GET", "/api/kv", "Show what each layer of the loaded model stores, read back from memory.", s.kv, nil, engine.Plan{}, "model"),
@@ -151,7 +151,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // page serves the built page at /, and reports unknown paths.
@@ -181,7 +181,7 @@ func (s *Server) page() http.Handler {
 			h := w.Header()
 			h.Set("X-Frame-Options", "DENY")
 			h.Set("Cache-Control", "no-cache")
-			if strings.HasPrefix(name, "assets/") { // their names contain a hash of their content
+			if strings.HasPrefix(name, "assets/") { // names of assets contain a hash of their content
 				h.Set("Cache-Control", "public, max-age=31536000, immutable")
 			}
 			files.ServeHTTP(w, r)

@@ -6,10 +6,11 @@
 //	l, err := s.Listen()
 //	err = s.Serve(ctx, l, models.Close)   // until ctx ends; open streams end within seconds
 //
-// Each dialect is a package below, with its routes, its handlers and its form of errors.
-// It reads bodies into wire types, translates those to engine.Request, and writes
-// engine.Event in its own form. The server has the guard, the limits and the metrics, and
-// the endpoints about its own memory and cache.
+// Each dialect is a package below, with its routes, its handlers and its form
+// of errors. It reads bodies into wire types, translates them to
+// engine.Request, and writes engine.Event in its own form. The server itself
+// has the guard, the limits, the metrics, and the endpoints about its memory
+// and cache.
 package api
 
 import (
@@ -67,8 +68,8 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Apply applies the settings that need neither a load nor a restart: sampling, keep-alive,
-// the budget of states, and the request log.
+// Apply applies the settings that need neither a load nor a restart: sampling,
+// keep-alive, the size limit of saved slots, and the request log.
 func (s *Server) Apply(set *config.Settings) error {
 	d, err := defaults(set)
 	if err != nil {
@@ -135,13 +136,14 @@ func URL(l net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// endings are the times of a shutdown.
+// endings returns the times of a shutdown.
 func endings() ending {
 	return ending{drain: 700 * time.Millisecond, kill: 2 * time.Second, leave: 2900 * time.Millisecond}
 }
 
-// Serve serves requests until ctx ends. Then it ends all requests and calls last to
-// close what they used, all within three seconds. It closes l.
+// Serve serves requests until ctx ends. Then it ends all requests and calls
+// last, which closes everything that they used. This takes at most three
+// seconds. Serve closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -180,7 +182,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 // smallBuffer limits how much the kernel buffers for a client that does not read.
 func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetWriteBuffer(wire.SendBuffer) // with a larger buffer, streams only notice slow clients later
+		_ = t.SetWriteBuffer(wire.SendBuffer) // if this fails, streams only notice slow clients later
 	}
 	return ctx
 }

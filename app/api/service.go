@@ -9,7 +9,7 @@ import (
 	"godwit/app/pool"
 )
 
-// service is the server as the dialects see it.
+// service is the part of the server that dialects use.
 type service struct{ s *Server }
 
 var (

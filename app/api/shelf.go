@@ -13,7 +13,7 @@ import (
 	"godwit/app/hub"
 )
 
-// store is the library as the endpoints that make models see it.
+// store is the part of the library that endpoints use to create models.
 type store struct{ s *Server }
 
 var _ ollama.Store = store{}
@@ -30,8 +30,8 @@ func (v store) Find(name string) (hub.Model, error) { return v.s.pool.Named(name
 
 func (v store) Made() { v.s.changes.tell() }
 
-// libraryRoutes are the endpoints that make models. Browsers must send JSON to
-// them, so that no web page uploads files.
+// libraryRoutes lists the endpoints that create models. Browsers must send JSON
+// to them, so that no web page can upload files.
 func (s *Server) libraryRoutes() []wire.Route {
 	list := ollama.LibraryRoutes(service{s}, store{s})
 	for i := range list {

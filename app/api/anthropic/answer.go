@@ -47,8 +47,8 @@ func usage(r *engine.Result) Usage {
 	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, CacheDisk: r.FromDisk, Ended: wire.EndOf(r), Output: r.Completion}
 }
 
-// stopReason returns Anthropic's name for the reason why an answer ended. most is
-// the limit of its tokens.
+// stopReason returns Anthropic's name for the reason why an answer ended. most
+// is the maximum number of tokens.
 func stopReason(r *engine.Result, most int) (reason, sequence *string) {
 	s := "end_turn"
 	switch {
@@ -73,8 +73,8 @@ func newMessage(m *wire.Model) Message {
 type whole struct {
 	Message
 	most  int
-	hide  bool           // put the text of the thinking only into the signature
-	input map[int]string // arguments of the block with that index
+	hide  bool           // put the thinking text only into the signature
+	input map[int]string // arguments by index of their block
 	call  int            // index of the call in the last block, or -1
 }
 
@@ -104,7 +104,8 @@ func (w *whole) Add(_ int, ev *engine.Event) {
 	}
 }
 
-// block returns the last block if it has the given type, else a new one.
+// block returns the last block if it has the given type, and otherwise a new
+// one.
 func (w *whole) block(kind string) *Block {
 	if n := len(w.Content); n == 0 || w.Content[n-1].Type != kind {
 		b := Block{Type: kind}
@@ -151,8 +152,8 @@ func arguments(text string) json.RawMessage {
 type stream struct {
 	m       Message
 	most    int
-	hide    bool            // put the text of the thinking only into the signature
-	kind    string          // kind of the open block; empty for none
+	hide    bool            // put the thinking text only into the signature
+	kind    string          // type of the open block; empty if there is none
 	thought strings.Builder // text of the open thinking block
 	call    int
 	index   int // index of the open or next block
@@ -334,12 +335,12 @@ var errorTypes = map[int]string{
 	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",
 }
 
-// Below are the prefixes of the dialect's paths, including unknown paths.
+// Below lists the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/v1/messages/"}
 
-// ErrorForm writes an error in Anthropic's form. It uses only Anthropic's types,
-// because clients know no others, so a prompt that does not fit is reported by its
-// code.
+// ErrorForm writes an error in Anthropic's form. It uses only Anthropic's
+// types, because clients do not accept others. A prompt that does not fit is
+// therefore reported in the code.
 func ErrorForm(e *wire.Error) any {
 	kind := errorTypes[e.Status]
 	switch {

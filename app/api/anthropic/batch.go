@@ -87,8 +87,8 @@ type BatchAnswer struct {
 
 var customID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// ParseBatch reads and checks a body. The params are read when each request is
-// answered.
+// ParseBatch reads and checks a body. The params of a request are read when it
+// is answered.
 func ParseBatch(body []byte) ([]Batched, error) {
 	var b BatchRequest
 	if err := wire.Decode(body, &b); err != nil {

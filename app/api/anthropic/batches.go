@@ -14,8 +14,8 @@ import (
 const (
 	batchLife     = 24 * time.Hour
 	batchesMost   = 64
-	batchBytes    = 64 << 20 // limit on requests and results, in bytes
-	batchRequests = 10000    // limit on unanswered requests of all batches
+	batchBytes    = 64 << 20 // maximum size of requests and results in bytes
+	batchRequests = 10000    // maximum number of unanswered requests in all batches
 )
 
 // startBatch answers POST /v1/messages/batches.
@@ -119,7 +119,7 @@ func (q *batches) note(b *batch, id string, a BatchAnswer) {
 	q.add(b, id, a)
 }
 
-// add appends a result. After the last result it ends the batch.
+// add appends a result. If it is the last result, add ends the batch.
 func (q *batches) add(b *batch, id string, a BatchAnswer) {
 	line := append(wire.JSON(BatchResult{ID: id, Result: a}), '\n')
 	b.results.Write(line)
@@ -139,7 +139,7 @@ func (q *batches) find(id, key string) (*batch, error) {
 	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server stops", id)
 }
 
-// withBatch answers with the result of do for a batch.
+// withBatch calls do with a batch and sends the result.
 func (d *dialect) withBatch(w http.ResponseWriter, r *http.Request, do func(b *batch) (any, error)) error {
 	q := &d.batches
 	q.mu.Lock()

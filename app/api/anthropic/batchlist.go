@@ -9,8 +9,8 @@ import (
 	"godwit/app/api/wire"
 )
 
-// batches holds Anthropic's message batches, oldest first. It answers one request
-// at a time, so that other conversations find free slots.
+// batches holds Anthropic's message batches, oldest first. It answers one
+// request at a time, so that slots remain free for other conversations.
 type batches struct {
 	mu      sync.Mutex
 	list    []*batch
@@ -22,10 +22,10 @@ type batches struct {
 // batch is a batch with its results so far.
 type batch struct {
 	Batch
-	from    wire.Client // its sender; clients with other API keys do not see it
+	from    wire.Client // sender; clients with other API keys cannot see the batch
 	expires time.Time
 	pending []Batched
 	results bytes.Buffer // JSON lines
 	bytes   int
-	cancel  context.CancelFunc // cancels the request that is being answered
+	cancel  context.CancelFunc // cancels the request that is currently answered
 }

@@ -10,9 +10,9 @@ import (
 	"godwit/app/api/wire"
 )
 
-// result returns the text of a tool's result. The user cannot change what an
-// agent's tool returned, so parts that the model cannot read are replaced by their
-// name instead of being rejected.
+// result returns the text of a tool's result. Parts that the model cannot read
+// are replaced by their name instead of being rejected, because the user cannot
+// change the result of an agent's tool.
 func (r *reading) result(raw json.RawMessage, path string) (string, error) {
 	if wire.Kind(raw) != "a list" {
 		return wire.ReadContent(raw, path)

@@ -44,14 +44,14 @@ type Unused struct {
 	Servers   []json.RawMessage `json:"mcp_servers" doc:"Ignored: the server opens no connections."`
 }
 
-// ToolChoice says whether the model must call a tool.
+// ToolChoice decides whether the model may or must call a tool.
 type ToolChoice struct {
 	Type   string `json:"type" need:"" enum:"auto,any,tool,none"`
 	Name   string `json:"name"`
 	Single bool   `json:"disable_parallel_tool_use"`
 }
 
-// Output sets the effort of an answer, and its form.
+// Output sets the effort and the form of an answer.
 type Output struct {
 	Effort string  `json:"effort" enum:"low,medium,high,xhigh,max"`
 	Format *Format `json:"format"`
@@ -63,14 +63,14 @@ type Format struct {
 	Schema json.RawMessage `json:"schema" need:""`
 }
 
-// Thinking says whether the model thinks before it answers.
+// Thinking decides whether the model thinks before it answers.
 type Thinking struct {
 	Type    string `json:"type" need:"" enum:"enabled,disabled,adaptive,between_tools"`
 	Budget  *int   `json:"budget_tokens" min:"1" doc:"Maximum reasoning tokens; then the answer follows."`
 	Display string `json:"display" enum:"summarized,omitted,full" doc:"omitted: the text of the thinking is only in the signature."`
 }
 
-// Call is a checked request.
+// Call is a request that was checked.
 type Call struct {
 	Request
 	reading
@@ -137,12 +137,12 @@ type Count struct {
 	Tokens int `json:"input_tokens"`
 }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *Call) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.Request.Stream, OneCall: c.Choice != nil && c.Choice.Single, Notices: c.notices, Unused: c.unused}
 }
 
-// Requests translates the call.
+// Requests translates the call for the engine.
 func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {

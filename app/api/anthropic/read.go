@@ -14,12 +14,12 @@ import (
 type reading struct {
 	chat    engine.Chat
 	notices wire.Notices
-	unused  []string // fields without effect
+	unused  []string // fields that have no effect
 }
 
-// billing is the beginning of a line that Anthropic's client puts before the system
-// prompt. The line changes with every request, which would prevent reuse of the
-// prompt.
+// billing is the beginning of a line that Anthropic's client puts before the
+// system prompt. The line changes with every request, which would prevent the
+// reuse of cached prompts.
 const billing = "x-anthropic-billing-header:"
 
 // read translates the prompt.
@@ -136,10 +136,10 @@ func text(role, content string) json.RawMessage {
 	return o.Raw()
 }
 
-// roles maps message roles to the names in templates.
+// roles maps the roles of messages to the names in chat templates.
 var roles = map[string]string{"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
-// turns collects messages in OpenAI's form.
+// turns collects messages and converts them to OpenAI's form.
 type turns struct {
 	*reading
 	out   []json.RawMessage
@@ -189,7 +189,7 @@ type turn struct {
 	parts wire.Parts
 	think []string
 	calls []json.RawMessage
-	sent  bool // a part of it has already been added
+	sent  bool // whether a part of the message was already added
 }
 
 func (m *turn) block(role string, raw json.RawMessage, path string) error {

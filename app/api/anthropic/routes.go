@@ -8,8 +8,8 @@ import (
 	"godwit/engine"
 )
 
-// Routes are the endpoints of messages and of their batches. options returns the
-// settings in effect.
+// Routes lists the endpoints of messages and of batches. options returns the
+// current settings.
 func Routes(svc wire.Service, host wire.Host, options func() Options) []wire.Route {
 	d := &dialect{Service: svc, host: host, options: options}
 	return []wire.Route{

@@ -23,8 +23,8 @@ type Tool struct {
 	Callers     json.RawMessage `json:"allowed_callers" doc:"Has no effect: only the model makes calls."`
 }
 
-// known are Anthropic's tools that run on the client, by the prefix of their types.
-// Requests name them without a schema.
+// known lists Anthropic's tools that run on the client, by the prefix of their
+// types. Requests contain these tools without a schema.
 var known = []struct{ prefix, about, schema string }{
 	{
 		"bash_", "Run a command in a shell that stays open, or restart that shell.",
@@ -54,8 +54,8 @@ func (t *Tool) function() bool {
 	return false
 }
 
-// tools translates the tools and returns the names of those that are offered to the
-// model.
+// tools translates the tools and returns the names of the tools that are
+// offered to the model.
 func (p *Prompt) tools(r *reading) (map[string]bool, error) {
 	names := map[string]bool{}
 	var tools []json.RawMessage
@@ -96,7 +96,7 @@ func (p *Prompt) choice(names map[string]bool) (string, error) {
 		}
 		return p.Choice.Name, nil
 	}
-	return p.Choice.Type, nil // auto or none
+	return p.Choice.Type, nil // the choice is auto or none
 }
 
 // openai returns the tool in OpenAI's form.

@@ -40,9 +40,9 @@ func (d *dialect) loras(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// setLoras answers POST /lora-adapters. The body is a list, and adapters that are
-// not in it are switched off. Models are loaded again once they are no longer in
-// use.
+// setLoras answers POST /lora-adapters. The body is a list, and adapters that
+// are not in it are switched off. A loaded model gets the new scales by being
+// loaded again, once it is no longer in use.
 func (d *dialect) setLoras(w http.ResponseWriter, r *http.Request) error {
 	body, err := d.Body(w, r)
 	if err != nil {

@@ -46,7 +46,7 @@ type Piece struct {
 	Progress  *wire.Progress  `json:"prompt_progress,omitempty"`
 }
 
-// Settings are the parameters with which the answer was generated.
+// Settings are the parameters that generated the answer.
 type Settings struct {
 	Context      int      `json:"n_ctx"`
 	Predict      int      `json:"n_predict"`
@@ -79,7 +79,7 @@ type Settings struct {
 	TimingsPer   bool     `json:"timings_per_token"`
 }
 
-// Bias is a change of a token's logit. A banned token has the bias -9999.
+// Bias is a change of a token's logit. -9999 bans the token.
 type Bias struct {
 	Token llm.Token `json:"token"`
 	Bias  float64   `json:"bias"`
@@ -117,7 +117,7 @@ type answer struct {
 	m     *wire.Model
 	index int
 	probs []Prob
-	line  bool // a line break was seen
+	line  bool // whether the text contains a line break
 	final Completion
 	watch wire.Watch
 }
@@ -150,8 +150,8 @@ func (a *answer) end(r *engine.Result) Completion {
 	return f
 }
 
-// shown returns the last message with only the requested fields. By default it has
-// all fields.
+// shown returns the last message. It has only the requested fields, or all
+// fields by default.
 func (a *answer) shown() any {
 	if len(a.c.Fields) == 0 {
 		return &a.final
@@ -178,7 +178,8 @@ func (a *answer) shown() any {
 	return out
 }
 
-// seen records what the last message says about the text.
+// seen records whether the text contains a line break, which the last message
+// reports.
 func (a *answer) seen(text string) {
 	for i := 0; i < len(text) && !a.line; i++ {
 		a.line = text[i] == '\n'
@@ -192,7 +193,7 @@ type Prob struct {
 	Top []ProbTop `json:"top_logprobs"`
 }
 
-// ProbTop is an alternative.
+// ProbTop is an alternative to a token.
 type ProbTop struct {
 	ID llm.Token `json:"id"`
 	openai.Logprob

@@ -60,7 +60,7 @@ type InfillRequest struct {
 	Options
 }
 
-// File is another file of the project with the gap.
+// File is another file of the project that contains the gap.
 type File struct {
 	Name string `json:"filename"`
 	Text string `json:"text" need:""`
@@ -78,8 +78,8 @@ type Call struct {
 // maxAnswers limits the number of answers to a request.
 const maxAnswers = 16
 
-// part is text, in which special tokens are parsed, or tokens. Text may have
-// pictures at its markers.
+// part is text or tokens. Special tokens in the text are parsed, and pictures
+// take the place of its markers.
 type part struct {
 	text   string
 	tokens []llm.Token
@@ -138,7 +138,7 @@ func (c *Call) compile() (err error) {
 	return err
 }
 
-// each returns the number of answers to each prompt.
+// each returns how many answers each prompt gets.
 func (c *Call) each() int {
 	if c.Completions == nil {
 		return 1
@@ -208,12 +208,12 @@ func readParts(raw json.RawMessage, path string) ([]part, error) {
 	return out, nil
 }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *Call) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.Options.Stream}
 }
 
-// Requests translates the call.
+// Requests translates the call for the engine.
 func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {
@@ -259,7 +259,7 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	return slices.Clone(c.requests), nil
 }
 
-// nothing reports whether the prompt is read but no text is generated.
+// nothing reports whether the prompt is only read, and no text is generated.
 func (c *Call) nothing() bool {
 	n := c.Predict
 	if c.MaxTokens != nil {

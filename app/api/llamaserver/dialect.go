@@ -7,22 +7,22 @@ import (
 	"godwit/engine"
 )
 
-// Models is what the endpoints about the server itself, such as /health, need of its
-// models.
+// Models is what the endpoints about the server itself, such as /health, need
+// to access models.
 type Models interface {
 	// Health reports whether the model of a single-model server is loaded.
 	Health() (ready bool, err error)
 	// Adapters lists the LoRA adapters with their current scales.
 	Adapters() ([]engine.LoRA, error)
-	// SetAdapters sets scales by path.
+	// SetAdapters sets the scales of adapters by path.
 	SetAdapters(by map[string]float32)
 }
 
-// Parts are what the dialect needs in addition to a server's services.
+// Parts holds what the dialect needs in addition to wire.Service.
 type Parts struct {
 	Models  Models
 	States  *States
-	Metrics func(w io.Writer) // writes the server's metrics in the text form of Prometheus
+	Metrics func(w io.Writer) // writes the server's metrics as Prometheus text
 	Version string
 }
 
@@ -37,5 +37,6 @@ type dialect struct {
 	version string
 }
 
-// asLoaded is a request for a model with its loaded context.
+// asLoaded returns the head of a request that accepts the context of the loaded
+// model.
 func asLoaded(name string) wire.Head { return wire.Head{Model: name, AsLoaded: true} }

@@ -25,15 +25,15 @@ type FileProgress struct {
 	Total int64 `json:"total"`
 }
 
-// eventsBeat is the interval of heartbeats on an idle stream, and eventsWrite the
-// time that a client has to receive a message.
+// eventsBeat is the interval of heartbeats on an idle stream. eventsWrite is
+// the time in which a client must receive a message.
 const (
 	eventsBeat  = 15 * time.Second
 	eventsWrite = 30 * time.Second
 )
 
-// standing is the last state of the models and downloads that a client of GET
-// /models/sse received.
+// standing is the state of the models and downloads that was last sent to a
+// client of GET /models/sse.
 type standing struct {
 	models    map[string]string
 	downloads map[string]wire.Download
@@ -73,7 +73,7 @@ func (d *dialect) events(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		case _, open := <-changed:
 			if !open {
-				return nil // the server stops
+				return nil // the server is stopping
 			}
 		case <-beat.C:
 			if write([]byte(": alive\n\n")) != nil {

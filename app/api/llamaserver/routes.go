@@ -7,7 +7,7 @@ import (
 	"godwit/app/api/wire"
 )
 
-// Routes are the endpoints of llama-server that are not OpenAI's.
+// Routes lists the endpoints of llama-server that OpenAI does not have.
 func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.Route {
 	d := &dialect{svc, host, shelf, p.Models, p.States, p.Metrics, p.Version}
 	completion := wire.Generate(svc, ParseCompletion)

@@ -18,7 +18,7 @@ type ErrorObject struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
-// Below are the prefixes of the dialect's paths, including unknown paths.
+// Below lists the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/slots/", "/models/"}
 
 // ErrorForm writes an error in llama-server's form.
@@ -46,7 +46,7 @@ type Props struct {
 	Build      string        `json:"build_info"`
 }
 
-// PropsDefaults are the default parameters of a request.
+// PropsDefaults holds the default parameters of requests.
 type PropsDefaults struct {
 	Params  Settings `json:"params"`
 	Context int      `json:"n_ctx"`

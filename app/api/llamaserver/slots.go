@@ -109,7 +109,7 @@ func (d *dialect) slot(w http.ResponseWriter, r *http.Request) error {
 				return err
 			}
 			from, err := m.Engine.ReuseFrom(ctx, id)
-			if err != nil && !errors.Is(err, engine.ErrSlot) { // another request has taken it in the meantime
+			if err != nil && !errors.Is(err, engine.ErrSlot) { // another request has taken the slot in the meantime
 				return err
 			}
 			wire.WriteJSON(w, http.StatusOK, SlotRestored{Slot: id, File: file.Filename, Restored: n, From: from, Read: size, Timings: SlotTimes{Restore: ms()}})

@@ -102,7 +102,7 @@ func (s *States) save(ctx context.Context, e *engine.Engine, slot int, name stri
 	return tokens, w.n, s.trim(root, name)
 }
 
-// counted stops writing a state that is larger than the whole budget.
+// counted stops writing once a state is larger than the whole budget.
 type counted struct {
 	w       io.Writer
 	n, left int64
@@ -131,7 +131,7 @@ func saved(root *os.Root, name string) bool {
 	return err == nil && string(head) == engine.SlotMagic
 }
 
-// PartAge is the age at which an incomplete file has no writer any more.
+// PartAge is the age from which an incomplete file is considered abandoned.
 const PartAge = time.Hour
 
 // left reports whether a file may be left over from an interrupted save.
@@ -198,7 +198,7 @@ func (s *States) restore(ctx context.Context, e *engine.Engine, slot int, salt, 
 		return 0, 0, err
 	}
 	defer root.Close()            //nolint:errcheck // a folder opened for reading
-	info, err := root.Lstat(name) // checked before opening, because opening a pipe would block
+	info, err := root.Lstat(name) // checked before the file is opened, because opening a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, wire.Bad("filename", "there is no saved slot %q", name)
 	}

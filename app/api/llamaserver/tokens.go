@@ -44,7 +44,7 @@ func (r *TokenizeRequest) Encode(t Encoder) ([]llm.Token, error) {
 	return out, nil
 }
 
-// Tokens is the response of POST /tokenize: ids, or TokenPieces.
+// Tokens is the response of POST /tokenize. It holds ids, or TokenPieces.
 type Tokens struct {
 	Tokens any `json:"tokens"`
 }
@@ -62,7 +62,7 @@ type DetokenizeRequest struct {
 	Tokens []llm.Token `json:"tokens" need:"" min:"0"`
 }
 
-// Check rejects ids outside of the vocabulary.
+// Check rejects ids that are not in the vocabulary.
 func (r *DetokenizeRequest) Check(vocab int) error {
 	for i, t := range r.Tokens {
 		if int(t) >= vocab {

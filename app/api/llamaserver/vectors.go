@@ -21,7 +21,7 @@ type EmbeddingRequest struct {
 	Normalize *int            `json:"embd_normalize" min:"-1" max:"100" doc:"Norm to divide by. -1: none, 0: maximum, 1: sum, 2 (default): Euclidean, larger: that p-norm."`
 }
 
-// Embedding is the embedding of a text: a list with one row.
+// Embedding is the embedding of a text. It is a list with one row.
 type Embedding struct {
 	Index int         `json:"index"`
 	Rows  [][]float32 `json:"embedding"`
@@ -63,8 +63,9 @@ func (d *dialect) embed(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// normalize divides a row by its norm. The number 0 selects the maximum norm, which
-// llama-server scales to 32760. Other positive numbers select p-norms.
+// normalize divides a row by its norm. 0 selects the maximum norm, and then
+// scales the row to 32760 like llama-server. A positive number p selects the
+// p-norm. A negative number leaves the row unchanged.
 func normalize(row []float32, kind *int) []float32 {
 	p := 2
 	if kind != nil {
@@ -126,7 +127,8 @@ type RerankText struct {
 	Text string `json:"text"`
 }
 
-// rankScore is a score in the form for requests with the field texts.
+// rankScore is the score of a document in responses to requests with the field
+// texts.
 type rankScore struct {
 	Index int     `json:"index"`
 	Score float32 `json:"score"`

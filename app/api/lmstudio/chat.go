@@ -13,18 +13,18 @@ import (
 // Limits of the conversations that a server remembers.
 const (
 	maxChats     = 256
-	maxChatBytes = 16 << 20 // limit on all chats together
+	maxChatBytes = 16 << 20 // maximum size of all chats together
 )
 
-// Chats are the conversations of POST /api/v1/chat. The least recently used ones
-// are forgotten first. Nothing is written to disk.
+// Chats stores the conversations of POST /api/v1/chat. The least recently used
+// conversations are dropped first. Nothing is written to disk.
 type Chats struct {
 	mu    sync.Mutex
-	list  []stored // the newest last
+	list  []stored // newest last
 	bytes int
 }
 
-// stored is a conversation up to an answer.
+// stored is a conversation that ends with an answer.
 type stored struct {
 	id       string
 	messages []json.RawMessage
@@ -44,7 +44,7 @@ func (c *Chats) find(id string) ([]json.RawMessage, bool) {
 	return nil, false
 }
 
-// keep remembers a conversation.
+// keep stores a conversation.
 func (c *Chats) keep(id string, messages []json.RawMessage) {
 	s := stored{id: id, messages: messages}
 	for _, m := range messages {
@@ -186,7 +186,7 @@ func said(role, text string) json.RawMessage {
 	return o.Raw()
 }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *call) Head() wire.Head {
 	h := wire.Head{Model: c.Model, Stream: c.ChatRequest.Stream, ContextField: "context_length"}
 	if c.Context != nil {
@@ -195,7 +195,7 @@ func (c *call) Head() wire.Head {
 	return h
 }
 
-// Requests translates the call.
+// Requests translates the call for the engine.
 func (c *call) Requests(m *wire.Model) ([]engine.Request, error) { return c.chat.Requests(m) }
 
 // Chat is the answer of POST /api/v1/chat.
@@ -212,7 +212,7 @@ type Output struct {
 	Content string `json:"content"`
 }
 
-// ChatStats are the counts and times of an answer.
+// ChatStats holds the counts and times of an answer.
 type ChatStats struct {
 	Input     int      `json:"input_tokens"`
 	Output    int      `json:"total_output_tokens"`
@@ -228,8 +228,8 @@ type answer struct {
 	body Chat
 	load float64
 	out  wire.Sender
-	open string // open block: message or reasoning; empty for none
-	read bool   // the whole prompt has been read
+	open string // type of the open block, message or reasoning; empty if there is none
+	read bool   // whether the whole prompt has been read
 	err  error
 }
 

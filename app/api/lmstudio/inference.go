@@ -6,7 +6,7 @@ import (
 	"godwit/engine"
 )
 
-// Stats are an answer's times in seconds and the reason why it ended.
+// Stats holds the times of an answer in seconds, and the reason why it ended.
 type Stats struct {
 	Speed      float64 `json:"tokens_per_second"`
 	First      float64 `json:"time_to_first_token"`
@@ -131,13 +131,13 @@ func (w *statsWhole) Add(choice int, ev *engine.Event) {
 // Body returns the answer.
 func (w *statsWhole) Body() any { return joined{w.Whole.Body(), w.extra} }
 
-// joined writes an object with the fields of extra added.
+// joined is encoded as the object with the fields of extra added.
 type joined struct {
 	body any
 	extra
 }
 
-// MarshalJSON joins the two objects.
+// MarshalJSON encodes both objects as one.
 func (j joined) MarshalJSON() ([]byte, error) {
 	b, more := wire.JSON(j.body), wire.JSON(j.extra)
 	return append(append(b[:len(b)-1:len(b)-1], ','), more[1:]...), nil
@@ -156,8 +156,9 @@ func (c withStats) Stream(m *wire.Model) wire.Stream {
 	return &statsStream{Stream: c.Call.Stream(m), extra: newExtra(m)}
 }
 
-// Send holds back every chunk until the next one, because the last chunk must be
-// known. Chunks are encoded at once, because their senders reuse them.
+// Send holds back every chunk until the next one, because only the last chunk
+// gets the stats. It encodes chunks immediately, because their senders reuse
+// them.
 func (s *statsStream) Send(name string, data any) error {
 	if text, ok := data.(wire.Plain); ok {
 		if s.held != nil {

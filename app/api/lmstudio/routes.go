@@ -11,10 +11,10 @@ import (
 	"godwit/app/pool"
 )
 
-// Below are the prefixes of the dialect's paths, including unknown paths.
+// Below lists the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/api/v0/", "/api/v1/"}
 
-// Routes are the endpoints of LM Studio's two REST APIs.
+// Routes lists the endpoints of LM Studio's two REST APIs.
 func Routes(s wire.Service, m wire.Shelf) []wire.Route {
 	chats := &Chats{}
 	return []wire.Route{

@@ -9,8 +9,8 @@ import (
 	"godwit/engine"
 )
 
-// Answer is a message of POST /api/chat or /api/generate: a whole answer, a piece,
-// or the last message with the counters.
+// Answer is a message of POST /api/chat or /api/generate. It is a whole answer,
+// a piece of one, or the last message with the counters.
 type Answer struct {
 	Model      string                `json:"model"`
 	Created    string                `json:"created_at"`
@@ -31,7 +31,7 @@ type Message struct {
 	Calls    []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// ToolCall is a call. Its arguments are an object.
+// ToolCall is a tool call. Its arguments are an object.
 type ToolCall struct {
 	ID       string       `json:"id,omitempty"`
 	Function CallFunction `json:"function"`
@@ -44,13 +44,13 @@ type CallFunction struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Counters are token counts, and times in nanoseconds.
+// Counters holds token counts, and times in nanoseconds.
 type Counters struct {
 	Total          int64 `json:"total_duration"`
 	Load           int64 `json:"load_duration"`
 	Prompt         int   `json:"prompt_eval_count"`
 	PromptDuration int64 `json:"prompt_eval_duration"`
-	Cached         int   `json:"prompt_cached_count,omitempty"`      // prompt tokens that were in the cache and not computed again
+	Cached         int   `json:"prompt_cached_count,omitempty"`      // prompt tokens that came from the cache and were not computed again
 	CachedDisk     int   `json:"prompt_cached_disk_count,omitempty"` // cached tokens that were on disk
 	wire.Ended
 	Generated int   `json:"eval_count"`
@@ -120,7 +120,7 @@ func (a *answer) add(d *engine.CallDelta) {
 	c.id, c.name, c.args = c.id+d.ID, c.name+d.Name, c.args+d.Arguments
 }
 
-// toolCalls returns the calls from index first on.
+// toolCalls returns the calls from index first to the end.
 func (a *answer) toolCalls(first int) []ToolCall {
 	var out []ToolCall
 	for i, c := range a.calls[first:] {
@@ -220,7 +220,7 @@ type ErrorBody struct {
 	Context int    `json:"n_ctx,omitempty"`
 }
 
-// Below are the prefixes of the dialect's paths, including unknown paths.
+// Below lists the prefixes of the dialect's paths, including unknown paths.
 var Below = []string{"/api/"}
 
 // ErrorForm writes an error in Ollama's form.

@@ -35,22 +35,22 @@ type Copy struct {
 
 // Store is the part of the library that these endpoints need.
 type Store interface {
-	// Library returns the library, or an error without one.
+	// Library returns the library, or an error if there is none.
 	Library() (*hub.Library, error)
 	// Find returns the model with exactly the given name.
 	Find(name string) (hub.Model, error)
-	// Made reports a new model.
+	// Made announces a new model.
 	Made()
 }
 
-// maker answers the endpoints that make models.
+// maker answers the endpoints that create models.
 type maker struct {
 	wire.Service
 	store Store
 }
 
-// LibraryRoutes are the endpoints that make models from other models and from
-// files.
+// LibraryRoutes lists the endpoints that create models from other models and
+// from files.
 func LibraryRoutes(svc wire.Service, store Store) []wire.Route {
 	m := maker{svc, store}
 	return []wire.Route{
@@ -109,7 +109,8 @@ func (m maker) create(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bare returns a name without the tag that Ollama's clients add.
+// bare returns the first name that is set, without the tag that Ollama's
+// clients add.
 func bare(names ...string) string {
 	for _, n := range names {
 		if n != "" {
@@ -153,7 +154,7 @@ func (c *Create) profile() (p hub.Profile, err error) {
 	return p, nil
 }
 
-// licence reads a text, or a list of texts.
+// licence reads the licence, which is a text or a list of texts.
 func licence(raw json.RawMessage) (string, error) {
 	switch wire.Kind(raw) {
 	case "null", "nothing":
@@ -174,7 +175,7 @@ func licence(raw json.RawMessage) (string, error) {
 	return strings.Join(texts, "\n\n"), nil
 }
 
-// files returns the digests by file name.
+// files returns the digests of the files, by file name.
 func (c *Create) files() (map[string]string, error) {
 	if wire.IsNull(c.Files) {
 		return nil, wire.Bad("from", "this field or files is required")

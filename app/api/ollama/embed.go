@@ -19,7 +19,7 @@ func (d dialect) embed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wire.Kind(q.Input) == "a string" && input[0] == "" {
-		input = nil // as in Ollama, an empty input only loads the model
+		input = nil // an empty input only loads the model, as in Ollama
 	}
 	whole := q.Truncate != nil && !*q.Truncate
 	start := time.Now()

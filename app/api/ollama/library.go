@@ -45,8 +45,9 @@ func NewModel(m *hub.Model) Model {
 	}
 }
 
-// Digest returns the model's digest, or a substitute if none was computed. Ollama's
-// own client cuts off twelve characters without checking the length.
+// Digest returns the model's digest, or a substitute if none was computed. It
+// always has more than twelve characters, because Ollama's client shortens it
+// to twelve without checking the length.
 func Digest(m *hub.Model) string {
 	if m.SHA256 != "" {
 		return m.SHA256
@@ -54,8 +55,8 @@ func Digest(m *hub.Model) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %s", m.Path, m.Size, modified(m))))
 }
 
-// modified returns when a model was added. A model that was not added through the
-// library has its file's time.
+// modified returns when a model was added. For a model that was not added
+// through the library, it returns the time of the file.
 func modified(m *hub.Model) string {
 	at := m.Added
 	if at.IsZero() {
@@ -101,7 +102,7 @@ type RunningModel struct {
 	Context int     `json:"context_length"`
 }
 
-// Named is a body with a model's name under one of two keys.
+// Named is a body with a model's name in one of two fields.
 type Named struct {
 	Model  string `json:"model" most:"512" doc:"Name of the model."`
 	Name   string `json:"name" most:"512" doc:"Older name of this field."`
@@ -148,7 +149,7 @@ func NewShow(m *hub.Model, capabilities []string) Show {
 	return show
 }
 
-// tell adds what a derived model has in addition to its files.
+// tell adds the settings that a derived model adds to its files.
 func (s *Show) tell(p *hub.Profile) {
 	s.System, s.Details.Parent = p.System, p.From
 	if p.Template != "" {

@@ -26,7 +26,7 @@ type Common struct {
 	wire.Budget
 }
 
-// Options are how the answer is generated.
+// Options sets how the answer is generated.
 type Options = wire.Options
 
 // KeepAlive is a duration, as text in Go's form or as a number of seconds.
@@ -82,12 +82,12 @@ type Call struct {
 	chat    *engine.Chat
 	raw     string
 	gap     *engine.Gap
-	text    bool // the response has the form of /api/generate
-	load    bool // there is no prompt; load or unload the model
+	text    bool // whether the response has the form of /api/generate
+	load    bool // whether there is no prompt, so that the model is only loaded or unloaded
 	grammar *engine.Grammar
 	think   *bool
 	kwargs  json.RawMessage
-	budget  *int // most tokens of thinking; nil: unset
+	budget  *int // maximum number of thinking tokens; nil if unset
 }
 
 // Load reports whether the call only loads the model, or unloads it if the
@@ -290,7 +290,8 @@ func rename(o *wire.Object, from, to string) {
 	o.Remove(from)
 }
 
-// toolCalls converts the arguments, which are objects here, to text.
+// toolCalls converts the arguments of calls to text. In Ollama's form, they are
+// objects.
 func toolCalls(raw json.RawMessage, path string) (json.RawMessage, error) {
 	list, err := wire.List(raw, path)
 	if err != nil {
@@ -325,7 +326,7 @@ func toolCalls(raw json.RawMessage, path string) (json.RawMessage, error) {
 	return wire.RawList(list), nil
 }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *Call) Head() wire.Head {
 	h := wire.Head{Model: c.Model, Stream: c.Common.Stream == nil || *c.Common.Stream, Lines: true, KeepAlive: c.KeepAlive.Span}
 	if n := c.Options.Context; n != nil {
@@ -334,7 +335,7 @@ func (c *Call) Head() wire.Head {
 	return h
 }
 
-// Requests translates the call.
+// Requests translates the call for the engine.
 func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	if c.load {
 		return nil, nil

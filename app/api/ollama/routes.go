@@ -19,8 +19,8 @@ type dialect struct {
 	version string
 }
 
-// Routes are the endpoints that generate text, and that list, describe and download
-// models.
+// Routes lists the endpoints that generate text, and the endpoints that list,
+// describe and download models.
 func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 	d := dialect{svc, shelf, version}
 	return []wire.Route{
@@ -37,8 +37,8 @@ func Routes(svc wire.Service, shelf wire.Shelf, version string) []wire.Route {
 	}
 }
 
-// Alive is the endpoint / that reports a running server in the words that Ollama's
-// clients expect.
+// Alive returns the route of the endpoint /. It reports that the server runs,
+// in the words that Ollama's clients expect.
 func Alive() wire.Route {
 	return wire.On("GET", "/{$}", "Report that the server runs, in the words that Ollama's clients expect.", func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -101,7 +101,7 @@ func (d dialect) running(w http.ResponseWriter, _ *http.Request) error {
 			continue
 		}
 		until := m.Until
-		if until.IsZero() { // in use, or kept for ever
+		if until.IsZero() { // the model is in use, or is kept forever
 			until = time.Now().Add(100 * 365 * 24 * time.Hour)
 		}
 		out.Models = append(out.Models, RunningModel{
@@ -135,7 +135,7 @@ func (d dialect) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	info, err := hub.Describe(m.Path) // includes the template
+	info, err := hub.Describe(m.Path) // info includes the template
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (d dialect) pull(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	out := wire.NewOut(w, true)
 	streamed := q.Stream == nil || *q.Stream
-	var broken error // the error of a client that has disconnected
+	var broken error // error while sending, which means that the client has disconnected
 	say := func(st Status) {
 		if !streamed || broken != nil {
 			return
@@ -201,7 +201,7 @@ func (d dialect) pull(w http.ResponseWriter, r *http.Request) error {
 func (d dialect) versionOf(w http.ResponseWriter, _ *http.Request) error {
 	v := strings.TrimPrefix(d.version, "v")
 	if v == "" || v[0] < '0' || v[0] > '9' {
-		v = strings.TrimSuffix("0.0.0-"+v, "-") // clients compare it with other versions
+		v = strings.TrimSuffix("0.0.0-"+v, "-") // clients compare the version with other versions
 	}
 	wire.WriteJSON(w, http.StatusOK, Version{Version: v})
 	return nil

@@ -18,8 +18,8 @@ type Usage struct {
 	Generated  OutputDetails `json:"completion_tokens_details"`
 }
 
-// PromptDetails counts the prompt tokens that were in the cache, and how many of
-// those were stored in memory and on disk.
+// PromptDetails counts the prompt tokens that were in the cache, and how many
+// of them were stored in memory and on disk.
 type PromptDetails struct {
 	Cached int `json:"cached_tokens"`
 	Memory int `json:"cached_memory_tokens"`
@@ -243,10 +243,10 @@ type chatStream struct {
 	chunk    ChatChunk
 	n        int
 	logprobs bool
-	asked    bool // the client requested usage
+	asked    bool // whether the client requested usage
 	usage    Usage
-	each     bool // send timings with every chunk
-	progress bool // send the progress of the prompt
+	each     bool // whether every chunk contains timings
+	progress bool // whether the progress of the prompt is sent
 	watch    []wire.Watch
 	times    *wire.Timings // timings of the first choice
 }

@@ -27,8 +27,8 @@ func (d *dialect) responses(w http.ResponseWriter, r *http.Request) error {
 	return d.Answer(w, r, c)
 }
 
-// emptyResponse answers a request without input, with which clients test whether a
-// server runs. It loads no model.
+// emptyResponse answers a request without input, which clients send to test
+// whether a server runs. It does not load a model.
 func (d *dialect) emptyResponse(w http.ResponseWriter, c *Responses) error {
 	m := &wire.Model{Name: c.Model, Defaults: d.host.Defaults()}
 	end := engine.Event{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishStop}}
@@ -49,8 +49,8 @@ func (d *dialect) emptyResponse(w http.ResponseWriter, c *Responses) error {
 	return nil
 }
 
-// background generates a response in the background. It ends when the server stops
-// or when it is cancelled.
+// background generates a response in the background. The response ends early if
+// the server stops or a client cancels it.
 func (d *dialect) background(w http.ResponseWriter, r *http.Request, c *Responses) error {
 	ctx, cancel := context.WithCancel(d.host.Life())
 	body, done, err := d.memory.Begin(c, cancel)
@@ -71,7 +71,7 @@ func (d *dialect) background(w http.ResponseWriter, r *http.Request, c *Response
 	return nil
 }
 
-// reply sends what the memory of responses returned.
+// reply sends a result of Memory, or its error.
 func reply(w http.ResponseWriter, body any, err error) error {
 	if err != nil {
 		return err

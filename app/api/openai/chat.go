@@ -43,7 +43,7 @@ type ChatRequest struct {
 	Local
 }
 
-// Local are the extensions of local servers.
+// Local holds the extensions of local servers.
 type Local struct {
 	Grammar         string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
 	JSONSchema      json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
@@ -82,7 +82,7 @@ func (p *Prediction) text() (string, error) {
 	return text, nil
 }
 
-// StreamOptions are the options of a stream.
+// StreamOptions holds the options of a stream.
 type StreamOptions struct {
 	IncludeUsage bool `json:"include_usage" doc:"Send a last chunk with the token counts."`
 }
@@ -162,7 +162,7 @@ func (c *Chat) template() error {
 	return nil
 }
 
-// goTemplate matches an action of a Go template, which Jinja does not have.
+// goTemplate matches syntax of Go templates that Jinja does not have.
 var goTemplate = regexp.MustCompile(`\{\{-?\s*(\.|(if|range|with)\s+[.$\w]|(else|end)\s*-?\}\}|(block|define|template)\s+"|\$\w* *:=)`)
 
 // CheckTemplate rejects a chat template in Go's template language.
@@ -184,7 +184,7 @@ func NoTemplate(source string) error {
 	return wire.Bad("chat_template", "plain completions do not use a chat template; send messages to /v1/chat/completions")
 }
 
-// unlimited treats -1, which requests no limit, as an unset limit.
+// unlimited replaces -1, which requests no limit, with an unset limit.
 func unlimited(n **int, field string) error {
 	switch {
 	case *n == nil || **n > 0:
@@ -224,7 +224,8 @@ func (c *Chat) thinking() error {
 	return nil
 }
 
-// answerGrammar returns the grammar that the request asks for, or nil.
+// answerGrammar returns the grammar that the request requires, or nil if there
+// is none.
 func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 	asked := 0
 	for _, is := range []bool{f != nil && f.Type != "text", l.Grammar != "", !wire.IsNull(l.JSONSchema)} {
@@ -267,7 +268,7 @@ func (l *Local) apply(r *engine.Request) {
 	}
 }
 
-// roles maps message roles to the names in templates.
+// roles maps the roles of messages to the names in chat templates.
 var roles = map[string]string{
 	"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool",
 }
@@ -355,7 +356,7 @@ func checkCalls(raw json.RawMessage, path string) error {
 	return nil
 }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *Chat) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.ChatRequest.Stream, OneCall: c.ParallelToolCalls != nil && !*c.ParallelToolCalls}
 }
@@ -376,7 +377,7 @@ type Controlled struct {
 	Success bool   `json:"success"`
 }
 
-// Requests translates the call.
+// Requests translates the call for the engine.
 func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {

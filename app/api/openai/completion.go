@@ -138,13 +138,13 @@ func ReadTokens(raw json.RawMessage, path string) ([]llm.Token, error) {
 	return out, nil
 }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *Completion) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.CompletionRequest.Stream}
 }
 
-// Requests translates the call: n choices of the first prompt, then those of the
-// next.
+// Requests translates the call for the engine. It returns n choices of the
+// first prompt, then n choices of the next one, and so on.
 func (c *Completion) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
 	if err != nil {
@@ -210,7 +210,7 @@ type TextLogprobs struct {
 	at       place
 }
 
-// place is the position in the text of an answer's tokens.
+// place is the position in an answer's text at which a token begins.
 type place struct {
 	runes int    // number of complete characters
 	part  []byte // incomplete character at the end
@@ -225,9 +225,9 @@ func (p *place) pass(token []byte) {
 	}
 }
 
-// tokenName returns a token's text. If the token is a part of a character, it
-// returns the bytes as OpenAI writes them, because many such tokens have the same
-// JSON text.
+// tokenName returns a token's text. If the token is only a part of a character,
+// it returns the bytes in OpenAI's notation, because many such tokens would
+// have the same JSON text.
 func tokenName(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

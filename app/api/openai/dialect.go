@@ -2,7 +2,7 @@ package openai
 
 import "godwit/app/api/wire"
 
-// Parts are what the dialect needs in addition to a server's services.
+// Parts holds what the dialect needs in addition to wire.Service.
 type Parts struct {
 	Memory   *Memory
 	Controls *wire.Controls

@@ -21,7 +21,7 @@ type EmbeddingRequest struct {
 	prompts Inputs
 }
 
-// Inputs are texts or lists of tokens.
+// Inputs holds texts or lists of tokens.
 type Inputs []prompt
 
 // ReadInputs reads a text, a list of token ids, or a list of either.
@@ -82,7 +82,8 @@ type Embeddings struct {
 	Usage  EmbeddingUsage `json:"usage"`
 }
 
-// Embedding is one row, as a list of numbers or as base64 of their bytes.
+// Embedding is one row. Its values are a list of numbers, or base64 of their
+// bytes.
 type Embedding struct {
 	Object string `json:"object"`
 	Index  int    `json:"index"`

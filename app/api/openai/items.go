@@ -9,11 +9,11 @@ import (
 )
 
 // items collects messages. Reasoning, text and calls of one assistant turn are
-// separate items in the request and become one message.
+// separate items in the request. Here they become one message.
 type items struct {
 	c     *Responses
 	out   []json.RawMessage
-	turn  wire.Object // assistant turn that is being collected; nil for none
+	turn  wire.Object // assistant turn that is being collected; nil if there is none
 	calls []json.RawMessage
 	names map[string]string // names of called functions, by call id
 }
@@ -56,7 +56,7 @@ func (c *Responses) resolve(raw json.RawMessage, path string) (json.RawMessage, 
 		return nil, err
 	}
 	kind, err := kindOf(o, path)
-	// an id alone is a reference too
+	// an object with only an id is also a reference
 	if err != nil || kind != "item_reference" && !(len(o) == 1 && o.Value("id") != nil) {
 		return raw, err
 	}
@@ -168,7 +168,7 @@ func (in *items) reasoning(o wire.Object, path string) error {
 	return nil
 }
 
-// named returns the name under which the model knows the tool of a call.
+// named returns the name that the model uses for the tool of a call.
 func named(o wire.Object, path string) (string, error) {
 	name, err := wire.Text(o.Value("name"), path+".name")
 	if err != nil {
@@ -231,7 +231,7 @@ func (in *items) call(o wire.Object, name string, args json.RawMessage, path str
 
 func (in *items) output(o wire.Object, path string) error {
 	key := "call_id"
-	if o.Value(key) == nil && o.Value("id") != nil { // the id of a local shell call
+	if o.Value(key) == nil && o.Value("id") != nil { // local shell calls have their id here
 		key = "id"
 	}
 	id, err := wire.Text(o.Value(key), path+"."+key)
@@ -254,9 +254,9 @@ func (in *items) output(o wire.Object, path string) error {
 	return nil
 }
 
-// outputText returns the text of a tool's output. The user cannot change what an
-// agent's tool returned, so images and files are replaced by their name instead of
-// being rejected.
+// outputText returns the text of a tool's output. Images and files are replaced
+// by their name instead of being rejected, because the user cannot change the
+// result of an agent's tool.
 func (in *items) outputText(raw json.RawMessage, path string) (string, error) {
 	if wire.Kind(raw) != "a list" {
 		return wire.ReadContent(raw, path)
@@ -268,7 +268,7 @@ func (in *items) outputText(raw json.RawMessage, path string) (string, error) {
 	for i, part := range list {
 		o, err := wire.ReadObject(part, fmt.Sprintf("%s[%d]", path, i))
 		if err != nil {
-			continue // plain text, or an error that ReadContent returns
+			continue // plain text, or a form that ReadContent rejects
 		}
 		var kind string
 		_ = json.Unmarshal(o.Value("type"), &kind) // ReadContent rejects other forms

@@ -14,15 +14,15 @@ type library struct {
 	wire.Service
 	shelf   wire.Shelf
 	other   Listed
-	started time.Time // age of a model that has none
+	started time.Time // creation time of models that have none
 }
 
-// Listed answers the two model endpoints in another form for clients that read only
-// that form. It reports whether it did. list is all models, or the model in the
-// path.
+// Listed answers the two model endpoints for clients that only read another
+// dialect's form. It reports whether it has answered. list holds all models, or
+// only the model in the path.
 type Listed func(w http.ResponseWriter, r *http.Request, list []pool.Model, all bool, started time.Time) (done bool, err error)
 
-// libraryRoutes are the endpoints about models and vectors.
+// libraryRoutes lists the endpoints for models and embeddings.
 func libraryRoutes(svc wire.Service, shelf wire.Shelf, other Listed) []wire.Route {
 	l := library{svc, shelf, other, time.Now()}
 	return []wire.Route{

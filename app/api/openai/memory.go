@@ -23,7 +23,7 @@ const (
 // first. The zero value is empty.
 type Memory struct {
 	mu      sync.Mutex
-	byID    map[string]*list.Element // values are *kept
+	byID    map[string]*list.Element // the values are of type *kept
 	items   map[string]held
 	order   list.List // most recently used first
 	bytes   int
@@ -39,11 +39,11 @@ type held struct {
 // kept is a response together with its input.
 type kept struct {
 	id      string
-	input   []json.RawMessage // the whole conversation before the answer
+	input   []json.RawMessage // whole conversation before the answer
 	output  []json.RawMessage
 	body    json.RawMessage
 	cancel  context.CancelFunc // cancels the background response that is being generated; nil otherwise
-	started bool               // started in the background
+	started bool               // whether the response was started in the background
 }
 
 // all returns the conversation including the answer.
@@ -114,7 +114,7 @@ func (m *Memory) drop(e *list.Element) {
 	}
 }
 
-// missing returns the error about a response or item that is not kept.
+// missing returns the error for a response or item that is not kept.
 func missing(param, what, id string) *wire.Error {
 	e := wire.Fault(http.StatusNotFound, wire.NotFound, "%s %.128q not found; only recent ones are kept, until the server stops", what, id)
 	e.Param, e.Code = param, "not_found"
@@ -180,8 +180,8 @@ type ItemList struct {
 	More   bool              `json:"has_more"`
 }
 
-// Input lists the input of a response: at most limit items after the item with id
-// after, in reverse order unless ascending is set.
+// Input lists the input of a response, in reverse order unless ascending is
+// set. It returns at most limit items, which follow the item with the id after.
 func (m *Memory) Input(id, after string, limit int, ascending bool) (*ItemList, error) {
 	k, err := m.find(id, "")
 	if err != nil {
@@ -238,7 +238,7 @@ func (m *Memory) Begin(c *Responses, cancel context.CancelFunc) (body json.RawMe
 // otherwise.
 func (m *Memory) Fail(c *Responses, e *wire.Error) {
 	if _, err := m.find(c.id, ""); err != nil {
-		return // deleted in the meantime
+		return // the response was deleted in the meantime
 	}
 	b := c.builder(&wire.Model{Name: c.Model})
 	b.fail(e)

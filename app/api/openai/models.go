@@ -24,8 +24,7 @@ type ModelInfo struct {
 	OwnedBy string    `json:"owned_by"`
 	State   string    `json:"state"` // unloaded, loading, loaded, failed
 	Meta    ModelMeta `json:"meta"`
-	// The context for a request: that of the loaded model, else the trained
-	// context.
+	// context length of the loaded model, or else the trained one
 	Context      int      `json:"context_length"`
 	Window       int      `json:"context_window"`
 	Capabilities []string `json:"capabilities"`
@@ -38,7 +37,7 @@ type ModelMeta struct {
 	Parameters int64  `json:"n_params"`
 	Size       int64  `json:"size"`
 	Context    int    `json:"n_ctx_train"`
-	Loaded     int    `json:"n_ctx"` // context of the loaded model; 0 if not loaded
+	Loaded     int    `json:"n_ctx"` // context of the loaded model; 0 if it is not loaded
 	Vocab      int    `json:"n_vocab"`
 	Embedding  int    `json:"n_embd"`
 }

@@ -8,14 +8,14 @@ import (
 	"godwit/app/api/wire"
 )
 
-// origin is the source of a function that is offered to the model.
+// origin is the tool of the request that a function stands for.
 type origin struct {
 	kind      string // type of the output item for a call
 	name      string
 	namespace string
 }
 
-// offers are the tools of a responses request as functions.
+// offers holds the tools of a responses request, converted to functions.
 type offers struct {
 	list    []json.RawMessage // functions in the form of chat completions
 	from    map[string]origin // origins by the name that the model sees
@@ -25,7 +25,7 @@ type offers struct {
 // localShell is the function that replaces a tool of type local_shell.
 const localShell = `{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"},"description":"The command and its arguments"},"working_directory":{"type":"string"},"timeout_ms":{"type":"integer"},"env":{"type":"object"}},"required":["command"]}`
 
-// qualified is the name that the model sees for a function of a namespace.
+// qualified returns the name that the model sees for a function in a namespace.
 func qualified(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -127,9 +127,9 @@ func (c *Responses) function(o *offers, t wire.Object, namespace, path string) e
 	return nil
 }
 
-// custom offers a tool with text input as a function with one string parameter. The
-// model sees the tool's grammar as text. A grammar that is a regular expression is
-// also enforced if the call is forced.
+// custom offers a tool with text input as a function with one string parameter.
+// The model sees the tool's grammar as text. If the call is forced and the
+// grammar is a regular expression, the grammar is also enforced.
 func (c *Responses) custom(o *offers, t wire.Object, namespace, path string) error {
 	name, err := wire.Text(t.Value("name"), path+".name")
 	if err != nil {
@@ -208,8 +208,8 @@ func customFormat(raw json.RawMessage, path string) (words, pattern string, err 
 	return "\nThe input follows this Lark grammar:\n" + text, "", nil
 }
 
-// plainChoice converts tool_choice to the form for functions, with the names that
-// the model sees.
+// plainChoice converts tool_choice to the form for functions, and uses the
+// names that the model sees.
 func (c *Responses) plainChoice() (json.RawMessage, error) {
 	if wire.Kind(c.ToolChoice) != "an object" {
 		return c.ToolChoice, nil
@@ -239,7 +239,7 @@ func (c *Responses) plainChoice() (json.RawMessage, error) {
 			left = append(left, p)
 		}
 	}
-	if len(left) > 0 { // skipped tools cannot be called
+	if len(left) > 0 { // tools that were left out cannot be called
 		o.Set("tools", wire.RawList(left))
 	}
 	return o.Raw(), nil

@@ -57,7 +57,7 @@ type ResponseUsage struct {
 }
 
 // InputDetails counts the input tokens that were in the cache, and how many of
-// those were stored in memory and on disk. Writing to the cache is not counted.
+// them were stored in memory and on disk. Writing to the cache is not counted.
 type InputDetails struct {
 	Cached int `json:"cached_tokens"`
 	Memory int `json:"cached_memory_tokens"`
@@ -90,9 +90,9 @@ type Item struct {
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"`
 	Namespace string         `json:"namespace,omitempty"`
-	Arguments *string        `json:"arguments,omitempty"` // arguments of a function
-	Input     *string        `json:"input,omitempty"`     // input of a custom tool
-	Action    *ShellAction   `json:"action,omitempty"`    // action of a local shell
+	Arguments *string        `json:"arguments,omitempty"` // arguments of a function call
+	Input     *string        `json:"input,omitempty"`     // input of a custom tool call
+	Action    *ShellAction   `json:"action,omitempty"`    // action of a local shell call
 	Carried   string         `json:"encrypted_content,omitempty"`
 }
 
@@ -157,7 +157,7 @@ func (b *builder) keep() {
 func (c *Responses) builder(m *wire.Model) *builder {
 	p := m.Defaults.Sampling
 	if m.Engine != nil {
-		_ = c.Sampling.Apply(&p, m.Words) // already checked; only the values are needed here
+		_ = c.Sampling.Apply(&p, m.Words) // errors were already reported; only the values are needed here
 	}
 	b := &builder{c: c, r: Response{
 		ID: c.id, Object: "response", Created: time.Now().Unix(), Status: "in_progress", Model: m.Name,
@@ -222,7 +222,7 @@ func (b *builder) tell(e ResponseEvent) {
 	b.err = b.out.Send(e.Type, e)
 }
 
-// first is the index of the only content part of an item.
+// first points to the index of an item's only content part.
 func first() *int { return new(int) }
 
 // begin opens an item.
@@ -349,7 +349,7 @@ func customInput(arguments string) string {
 // shellAction reads the arguments of the function local_shell.
 func shellAction(arguments string) *ShellAction {
 	a := &ShellAction{}
-	_ = json.Unmarshal([]byte(arguments), a) // an invalid command becomes an empty one
+	_ = json.Unmarshal([]byte(arguments), a) // an invalid command becomes an empty command
 	a.Type = "exec"
 	if a.Command == nil {
 		a.Command = []string{}
@@ -362,7 +362,7 @@ func shellAction(arguments string) *ShellAction {
 
 // end completes the response.
 func (b *builder) end(r *engine.Result) {
-	if !b.c.Empty && len(b.r.Output) == 0 { // an answer without text is a message too
+	if !b.c.Empty && len(b.r.Output) == 0 { // an answer without text is still a message
 		b.begin(&Item{ID: wire.ID("msg_"), Type: "message", Role: "assistant", Content: &[]ContentPart{}})
 	}
 	b.r.Status = "completed"
@@ -408,7 +408,7 @@ type responseStream struct{ *builder }
 // Stream starts an answer that is sent in pieces.
 func (c *Responses) Stream(m *wire.Model) wire.Stream { return responseStream{c.builder(m)} }
 
-// Start sends the response as it begins.
+// Start sends the response in its initial state.
 func (s responseStream) Start(out wire.Sender) error {
 	s.out = out
 	s.tell(ResponseEvent{Type: "response.created", Response: &s.r})
@@ -422,7 +422,7 @@ func (s responseStream) Add(_ wire.Sender, _ int, ev *engine.Event) error {
 	return s.err
 }
 
-// End sends the response as it ended.
+// End sends the response in its final state.
 func (s responseStream) End(wire.Sender) error {
 	s.tell(ResponseEvent{Type: "response." + s.r.Status, Response: &s.r})
 	return s.err

@@ -61,7 +61,7 @@ type TextFormat struct {
 	Strict *bool           `json:"strict,omitempty"`
 }
 
-// ReasoningOptions set how much the model thinks.
+// ReasoningOptions decides how much the model reasons.
 type ReasoningOptions struct {
 	Effort  string `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max"`
 	Summary string `json:"summary,omitempty"`
@@ -70,19 +70,19 @@ type ReasoningOptions struct {
 // Responses is a call of the responses API.
 type Responses struct {
 	ResponsesRequest
-	Empty   bool // the input is empty, as in requests that only test whether a server runs
+	Empty   bool // whether the input is empty, as in requests that only test whether a server runs
 	id      string
 	memory  *Memory
 	chat    Chat
 	all     []json.RawMessage // items of the conversation, including earlier ones
 	tools   *offers
-	choices json.RawMessage // tool_choice in the form that the response repeats
+	choices json.RawMessage // tool_choice as the response repeats it
 	notices wire.Notices
 	unused  []string
 }
 
-// ParseResponses reads and checks a body. Earlier responses come from m, which also
-// keeps the new one.
+// ParseResponses reads and checks a body. Earlier responses are read from m,
+// which will also store the new one.
 func ParseResponses(body []byte, m *Memory) (*Responses, error) {
 	c := &Responses{memory: m, id: wire.ID("resp_")}
 	if err := wire.Decode(body, &c.ResponsesRequest); err != nil {
@@ -236,12 +236,12 @@ func (c *Responses) Notes() (notices wire.Notices, unused []string) { return c.n
 // ControlID returns the id under which the running answer can be controlled.
 func (c *Responses) ControlID() string { return c.id }
 
-// Head returns what must be known before a model is loaded.
+// Head returns the part of the call that is needed before a model is loaded.
 func (c *Responses) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.ResponsesRequest.Stream, OneCall: c.Parallel != nil && !*c.Parallel, Notices: c.notices, Unused: c.unused}
 }
 
-// Requests translates the call.
+// Requests translates the call for the engine.
 func (c *Responses) Requests(m *wire.Model) ([]engine.Request, error) {
 	c.chat.Sampling, c.chat.Stop, c.chat.Budget = c.Sampling, c.Stop, c.Budget
 	list, err := c.chat.Requests(m)

@@ -8,7 +8,7 @@ import (
 	"godwit/app/api/wire"
 )
 
-// Routes are the endpoints of OpenAI's API.
+// Routes lists the endpoints of OpenAI's API.
 func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.Route {
 	d := &dialect{svc, host, p.Memory, p.Controls}
 	chat := wire.Generate(svc, ParseChat)
@@ -26,7 +26,8 @@ func Routes(svc wire.Service, host wire.Host, shelf wire.Shelf, p Parts) []wire.
 	}, libraryRoutes(svc, shelf, p.Other), refusalRoutes())
 }
 
-// Refusals are endpoints of OpenAI that need other kinds of models.
+// Refusals maps endpoints of OpenAI that need other kinds of models to the
+// reason.
 var Refusals = map[string]string{
 	"/v1/moderations":          "moderation needs a classifier; ask the model in a chat, with a JSON schema for the answer",
 	"/v1/audio/speech":         "audio is not supported, because models write only text",

@@ -68,7 +68,7 @@ func CheckFunction(name string, schema json.RawMessage, path, key string) error 
 	return nil
 }
 
-// offer checks the tools and decides which of them the model sees, and whether it
+// offer checks the tools. It decides which tools the model sees, and whether it
 // must call one.
 func (c *Chat) offer(tools []json.RawMessage, choice json.RawMessage) error {
 	names, err := checkTools(tools)
@@ -164,10 +164,10 @@ func choiceName(o wire.Object, path string, names []string) (string, error) {
 }
 
 // allowedTools reads a choice of some of the tools. The model does not see the
-// others, so it cannot call them.
+// other tools, so it cannot call them.
 func allowedTools(o wire.Object, names []string) (choice string, allowed []string, err error) {
 	path := choiceField
-	if v := o.Value("allowed_tools"); v != nil { // the form of chat completions
+	if v := o.Value("allowed_tools"); v != nil { // chat completions have this form
 		path += ".allowed_tools"
 		if o, err = wire.ReadObject(v, path); err != nil {
 			return "", nil, err

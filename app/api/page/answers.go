@@ -23,7 +23,7 @@ var errAnswering = errors.New(textAnswering)
 
 func keyOf(kind string, id int64) string { return kind + "/" + strconv.FormatInt(id, 10) }
 
-// waiting describes what an answer does before its first word.
+// waiting describes the current phase of an answer before its first word.
 type waiting struct {
 	Phase string  `json:"phase"` // prepare, measure, load, queue, prefill
 	Done  int     `json:"done"`
@@ -38,7 +38,7 @@ type figures struct {
 	Resumed int     `json:"resumed"`     // cached tokens that were read from disk
 	Tokens  int     `json:"tokens"`      // number of tokens in the answer
 	Speed   float64 `json:"tok_s"`       // tokens per second of the answer, or of the prompt while it is read
-	Millis  float64 `json:"ms"`          // milliseconds since the first token, or since the start of the prompt
+	Millis  float64 `json:"ms"`          // milliseconds since the first token, or while the prompt is read, since its start
 	Context int     `json:"context"`     // maximum number of tokens in the chat
 	Bytes   int64   `json:"bytes"`       // size of the whole cache in bytes
 	Token   int64   `json:"token_bytes"` // cache bytes per token
@@ -48,7 +48,7 @@ type figures struct {
 type answer struct {
 	chat, message int64
 	cancel        context.CancelCauseFunc
-	done          chan struct{} // closed when final is set
+	done          chan struct{} // closed when final has been set
 
 	mu        sync.Mutex
 	content   strings.Builder
@@ -97,15 +97,15 @@ func (a *answer) fill(m *store.Message) {
 	m.Content, m.Reasoning, m.Status = a.content.String(), a.reasoning.String(), store.Running
 }
 
-// answers are the answers that are being generated.
+// answers holds the answers that are being generated.
 type answers struct {
 	mu     sync.Mutex
-	list   map[int64]*answer       // answers by message
+	list   map[int64]*answer       // answers by message id
 	taken  map[int64]chan struct{} // chats that a request is changing; closed when the request is done
 	unseen map[int64]struct{}      // chats with a finished answer that no window has shown
 }
 
-// fresh returns the chats with an answer that nobody has seen.
+// fresh returns the chats with a finished answer that no window has shown.
 func (l *answers) fresh() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +127,9 @@ func (l *answers) of(message int64) *answer {
 	return l.list[message]
 }
 
-// reserve keeps a chat for one request until the request has started an answer. It
-// returns false if an answer is being generated or if another request has the chat.
+// reserve keeps a chat for one request until the request has started an answer.
+// It returns false if an answer is being generated or another request has
+// reserved the chat.
 func (l *answers) reserve(chat int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +213,7 @@ func (l *answers) stopChat(chat int64) {
 	}
 }
 
-// asked is the body of the requests that start an answer.
+// asked is the body of a request that starts an answer.
 type asked struct {
 	Parent      int64              `json:"parent"`
 	Content     string             `json:"content"`
@@ -220,7 +221,8 @@ type asked struct {
 	Model       string             `json:"model"`
 }
 
-// begun is the response to them: the new and changed messages.
+// begun is the response to such a request. It holds the new and the changed
+// messages.
 type begun struct {
 	Messages []store.Message `json:"messages"`
 }
@@ -246,7 +248,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, errAnswering
 	}
 	defer p.answers.give(chat)
-	ctx := context.WithoutCancel(r.Context()) // a started answer continues when the window closes
+	ctx := context.WithoutCancel(r.Context()) // an answer that has started continues when the window closes
 	said, err := p.o.Store.Append(ctx, store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
 	if err != nil {
 		return nil, err
@@ -307,8 +309,8 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 	return p.newest(ctx, message.Chat, message.ID)
 }
 
-// about reads a request about a message and reserves its chat. If it fails, for
-// example because the chat is being answered, the chat is not reserved.
+// about reads a request about a message and reserves its chat. If about fails,
+// for example because the chat is being answered, the chat is not reserved.
 func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, asked, hub.Model, error) {
 	var q asked
 	message, err := id(r)
@@ -329,7 +331,8 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 	return old, q, m, err
 }
 
-// modelFor returns the model with a name if it can be used.
+// modelFor returns the model with the given name, or an error if it cannot be
+// used.
 func (p *Page) modelFor(name string) (hub.Model, error) {
 	m, ok := p.lookUp(name)
 	if state := p.models.Standing(m.Path).State; ok && (state == pool.Unloaded || state == pool.Failed) {
@@ -389,8 +392,8 @@ func (p *Page) stopAnswer(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// streamAnswer follows an answer: first its current text, then the added pieces,
-// and finally the stored message.
+// streamAnswer follows an answer. It sends the current text, then each added
+// piece, and finally the stored message.
 func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error) {
 	message, err := id(r)
 	if err != nil {
@@ -420,7 +423,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 			err = f.catchUp(a)
 		case <-a.done:
 			if err = f.catchUp(a); err == nil {
-				_ = out.send("end", a.final) // a follower that has disconnected does not need it
+				_ = out.send("end", a.final) // a follower that has disconnected does not need the message
 			}
 			return sent{}, nil
 		case <-alive.C:
@@ -432,7 +435,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 	return sent{}, nil // the page has disconnected, but the answer continues
 }
 
-// follower is the position of a window in an answer.
+// follower is how far a window has followed an answer.
 type follower struct {
 	out                *stream
 	content, reasoning int

@@ -62,7 +62,7 @@ func (p *Page) createChat(w http.ResponseWriter, r *http.Request) (any, error) {
 	return made, nil
 }
 
-// opened is a chat with a page of its messages.
+// opened is a chat with one page of its messages.
 type opened struct {
 	Chat     store.Chat      `json:"chat"`
 	Messages []store.Message `json:"messages"`
@@ -97,7 +97,7 @@ func (p *Page) openChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return o, err
 }
 
-// depth returns the number of messages before one.
+// depth returns the number of messages above a message.
 func (p *Page) depth(r *http.Request, message int64) (int, error) {
 	m, err := p.o.Store.Message(r.Context(), message)
 	if err != nil {
@@ -249,14 +249,14 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := p.o.Store.ExportJSON(r.Context(), w); err != nil {
 		p.log.Warn("export stopped", "err", err)
-		panic(http.ErrAbortHandler) // the browser must not take a partial file for a complete one
+		panic(http.ErrAbortHandler) // an aborted response, so that the browser does not keep a partial file
 	}
 	return sent{}, nil
 }
 
 func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
-	ctx := context.WithoutCancel(r.Context()) // what was read is stored even if the window closes
-	asked, wrong := 0, map[int]error{}        // count and errors by chat
+	ctx := context.WithoutCancel(r.Context()) // chats that were read are stored even if the window closes
+	asked, wrong := 0, map[int]error{}        // number of chats, and errors by chat
 	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1), func(settings json.RawMessage) error {
 		_, _, err := readSettings(settings)
 		if err != nil {
@@ -273,8 +273,8 @@ func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) 
 	return map[string]any{"chats": made}, nil
 }
 
-// sayLeftOut reports once that invalid settings of imported chats were left out,
-// however many there are.
+// sayLeftOut shows one notice if invalid settings of imported chats were left
+// out, even if there were several.
 func (p *Page) sayLeftOut(chats []store.Chat, wrong map[int]error) {
 	if len(wrong) == 0 {
 		return

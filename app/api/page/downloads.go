@@ -34,20 +34,20 @@ const (
 type downloads struct {
 	mu   sync.Mutex
 	all  []*transfer
-	last time.Time // time of the last notification of the windows
+	last time.Time // time at which windows were last notified
 }
 
 type transfer struct {
 	download
-	cancel context.CancelFunc // nil while the download is not running
+	cancel context.CancelFunc // nil unless the download is running
 	ended  chan struct{}
 }
 
-// init finds the downloads that an earlier run has left.
+// init finds unfinished downloads of earlier runs.
 func (d *downloads) init(l *hub.Library) error {
 	left, err := l.Downloads()
 	for _, x := range left {
-		if t := d.of(x.Ref); t != nil { // another file of the same model
+		if t := d.of(x.Ref); t != nil { // this is another file of the same model
 			t.Done, t.Total = t.Done+x.Done, t.Total+x.Size
 			continue
 		}
@@ -100,7 +100,7 @@ func (p *Page) searchHub(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"repos": out, "memory": machine.Memory, "free": machine.Free}, nil
 }
 
-// find requests a repository from the hub by its name, or searches for
+// find gets a repository from the hub by its name, or searches for
 // repositories.
 func (p *Page) find(ctx context.Context, query string) ([]hub.Repo, error) {
 	if ref, err := hub.ParseRef(query); err == nil {
@@ -118,7 +118,7 @@ func (p *Page) find(ctx context.Context, query string) ([]hub.Repo, error) {
 // found is a repository with a rating of each file.
 type found struct {
 	hub.Repo
-	URL    string `json:"url"` // web page on the hub
+	URL    string `json:"url"` // address of the repository's web page on the hub
 	Models []file `json:"models" ts:"HubFile[] | null"`
 }
 
@@ -127,8 +127,9 @@ type file struct {
 	Fit string `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"` // fits, tight, large, unknown
 }
 
-// fit rates whether a file can run on this machine. It needs its size plus as much
-// again, up to 1 GiB, for the cache and the computation.
+// fit rates whether a file can run on this machine. A file needs twice its
+// size, because of the cache and the computation, or its size plus 1 GiB if
+// that is less.
 func fit(size int64, m machine) string {
 	need := size + min(size, 1<<30)
 	switch {
@@ -198,7 +199,7 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 		}
 	})
 	stopped := ctx.Err() != nil
-	if err == nil { // the model must be listed before its download disappears
+	if err == nil { // the model must be in the list before its download disappears
 		p.log.Info("downloaded", "model", m.Name, "bytes", m.Size)
 		if err := p.refreshed(); err != nil {
 			p.say("error", err.Error())
@@ -222,7 +223,7 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 	}
 }
 
-// halt stops the download in the request and returns it.
+// halt stops the download that the request names, and returns its name.
 func (p *Page) halt(w http.ResponseWriter, r *http.Request) (string, error) {
 	var q struct {
 		Ref string `json:"ref"`

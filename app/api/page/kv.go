@@ -56,8 +56,8 @@ type side struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// preset is a named pair of types as a model would use it. The byte counts are
-// those of its types.
+// preset is a named pair of types as a model would use it. Its byte counts are
+// the sums over its two types.
 type preset struct {
 	Name  string `json:"name"`
 	Note  string `json:"note"`
@@ -112,7 +112,8 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"types": types, "presets": presets, "machine": p.machine()}, nil
 }
 
-// layersOf reads the layers' cache sizes of a model at its own context.
+// layersOf reads the cache sizes of a model's layers, at the model's maximum
+// context.
 func layersOf(path string) ([]kv.LayerInfo, error) {
 	m, err := engine.OpenModel(path)
 	if err != nil {
@@ -122,8 +123,8 @@ func layersOf(path string) ([]kv.LayerInfo, error) {
 	return layers, errors.Join(err, m.Close())
 }
 
-// cost resolves a type for both sides of a model, using only the rules about the
-// type and the head size.
+// cost resolves a type for both sides of a model, applying only the rules about
+// the type and the head size.
 func cost(t *kv.Type, layers []kv.LayerInfo) (k, v side, err error) {
 	plain := 0
 	l, err := kv.Resolve(kv.Want{K: t, V: t}, layers, kv.Settings{Cells: kv.PageCells, Policy: &plain, AutoAsymmetric: kv.Off, SWABypass: kv.Off})
@@ -157,11 +158,12 @@ type curve struct {
 	Most  int     `json:"most"`  // longest context that fits
 }
 
-// presetPlan is the memory of a preset instead of the chosen pair.
+// presetPlan is the memory that a preset would need in place of the chosen
+// pair.
 type presetPlan struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"` // size of the cache and the recurrent states
-	Most  int    `json:"most"`  // longest context that fits; 0 for none, or if unknown
+	Most  int    `json:"most"`  // longest context that fits; 0 if none fits, or if unknown
 }
 
 // outlook is the data for the panel's plot.
@@ -169,13 +171,13 @@ type outlook struct {
 	Plan    kv.Plan `json:"plan"`
 	Weights int64   `json:"weights"` // weights and the working memory of a step
 	Context int     `json:"context"` // the model's own context length
-	Lengths []int   `json:"lengths"` // up to the model's own or the planned length, whichever is larger; includes the planned length
-	Curves  []curve `json:"curves"`  // the chosen pair comes first
-	// Presets are the figures of each preset at the planned context.
+	Lengths []int   `json:"lengths"` // context lengths up to the model's own or the planned length, whichever is larger; includes the planned length
+	Curves  []curve `json:"curves"`  // the first curve is the chosen pair
+	// Presets holds the memory of each preset at the planned context.
 	Presets []presetPlan `json:"presets"`
 	Machine machine      `json:"machine"`
 	Budget  int64        `json:"budget"` // bytes for cache and weights together; 0 if unknown
-	// Warnings are the warnings in the log of a load.
+	// Warnings holds the warnings that a load would log.
 	Warnings []string `json:"warnings"`
 }
 
@@ -280,8 +282,9 @@ func cacheAt(p *engine.Prepared, lengths []int) []int64 {
 	return list
 }
 
-// lengths returns context lengths for a curve, from a page to the maximum, evenly
-// spaced on a logarithmic axis, plus the planned length.
+// lengths returns the context lengths of a curve. They are evenly spaced on a
+// logarithmic axis, from one page to the maximum, and include the planned
+// length.
 func lengths(most, planned int) []int {
 	const points = 49
 	list := []int{planned}
@@ -315,7 +318,7 @@ func (p *Page) activeCache(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return lease.Engine.Plan(r.Context(), f.Name)
 }
 
-// usage is the part of the context that a chat uses.
+// usage describes the part of the context that a chat uses.
 type usage struct {
 	Model     string `json:"model"`
 	Used      int    `json:"used"`       // number of used tokens
@@ -361,8 +364,8 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return u, p.measure(r.Context(), f, &u)
 }
 
-// measure sets the cache sizes of the loaded model, or those that a load would
-// have.
+// measure sets the cache sizes of the loaded model, or the cache sizes after a
+// load.
 func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
 	if st := p.models.Standing(f.Path); st.State == pool.Loaded {
 		lease, err := p.models.Acquire(ctx, f, pool.Terms{})

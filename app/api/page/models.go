@@ -23,7 +23,7 @@ type model struct {
 	hub.Model
 	State    pool.State `json:"state"`
 	Progress float64    `json:"progress,omitempty"` // progress of a load, from 0 to 1
-	Failure  string     `json:"failure,omitempty"`  // why the last load failed, and what to do
+	Failure  string     `json:"failure,omitempty"`  // why the last load failed, and what the user can do
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
 	Stale    bool       `json:"stale,omitempty"` // settings for loading have changed since the load
@@ -35,7 +35,8 @@ type model struct {
 	Can []string `json:"can,omitempty" ts:"('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[]"`
 	// Measuring is the progress of the calibration before the load; nil without one.
 	Measuring *progress `json:"measuring,omitempty"`
-	// Preparing is the calibration in the background, for the next load; nil without one.
+	// Preparing is the calibration in the background, for the next load; nil if
+	// there is none.
 	Preparing *preparing `json:"preparing,omitempty"`
 }
 
@@ -43,7 +44,7 @@ type model struct {
 type library struct {
 	mu        sync.Mutex
 	models    []hub.Model
-	progress  map[string]float64   // keyed by path
+	progress  map[string]float64   // progress of loads, by path
 	measuring map[string]*measured // calibrations before loads, by path
 	preparing map[string]preparing // background calibrations, by path
 	copying   map[string]bool      // files that are being copied into the library, by name
@@ -137,7 +138,7 @@ func (p *Page) standing(f *hub.Model) model {
 	case pool.Loaded:
 		now, err := p.reload(f.Path)
 		used := st.Options
-		used.Prefixes, now.Prefixes = nil, nil // the prefix store is not a setting
+		used.Prefixes, now.Prefixes = nil, nil // the prefix store is ignored, because it is not a setting
 		m.Stale = err == nil && !reflect.DeepEqual(used, now)
 	case pool.Loading:
 		m.Progress = p.library.progress[f.Path]
@@ -158,7 +159,7 @@ func (p *Page) modelsChanged() {
 	p.events.publish("models", "models", latest(func() any { return p.list() }))
 }
 
-// watcher returns the functions with which the page watches the models.
+// watcher returns the functions that notify the page about changes of models.
 func (p *Page) watcher() pool.Watcher {
 	return pool.Watcher{
 		Changed: func() { p.spawn(p.modelsChanged) },
@@ -186,8 +187,7 @@ func (p *Page) loading(path string, share float64) {
 	}
 }
 
-// lookUp finds a model. Without one, it scans the files again before it
-// reports that.
+// lookUp finds a model. If it is missing, lookUp scans the files again first.
 func (p *Page) lookUp(name string) (hub.Model, bool) {
 	m, ok := p.library.find(name)
 	if !ok && name != "" && p.refresh() == nil {
@@ -211,7 +211,7 @@ type detail struct {
 	TemplateSource string `json:"template"`
 	TemplateHash   string `json:"template_hash,omitempty"`
 	TemplateNote   string `json:"template_note,omitempty"`
-	Problem        string `json:"problem,omitempty"` // why the model cannot run
+	Problem        string `json:"problem,omitempty"` // reason why the model cannot run
 }
 
 func (p *Page) showModel(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -253,7 +253,7 @@ func (p *Page) load(m hub.Model) error {
 	if !p.spawn(func() {
 		if lease, err := p.models.Acquire(p.ctx, m, pool.Terms{}); err == nil {
 			lease.Release()
-		} // otherwise the error is part of the model's state
+		} // on an error, the model's state contains it
 	}) {
 		return errClosing
 	}
@@ -338,7 +338,7 @@ func (p *Page) importModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	return p.link(r.Context(), []string{q.Path})
 }
 
-// linked are the models that an import has added.
+// linked lists the models that an import has added.
 type linked struct {
 	Models []string `json:"models"`
 }
@@ -364,7 +364,8 @@ func (p *Page) link(ctx context.Context, paths []string) (any, error) {
 	return out, errors.Join(errors.Join(errs...), p.refreshed())
 }
 
-// linking reports how much of a file has been read for its digest.
+// linking returns a function that reports how much of a file has been read for
+// its digest.
 func (p *Page) linking(file string) func(hub.Progress) {
 	return func(q hub.Progress) {
 		p.events.publish("import", "import/"+file, q)
@@ -380,7 +381,7 @@ func examplePath() string {
 	return filepath.Join(home, "model.gguf")
 }
 
-// unreadable explains why a path cannot be used.
+// unreadable returns an error that explains why a path cannot be used.
 func unreadable(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -41,8 +41,8 @@ func (p *Page) revealModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return nil, p.o.Native.Reveal(m.Path)
 }
 
-// nativeFocus brings the window to the front, when the program is started a second
-// time.
+// nativeFocus brings the window to the front. It is called when the program is
+// started a second time.
 func (p *Page) nativeFocus(http.ResponseWriter, *http.Request) (any, error) {
 	if p.o.Native == nil {
 		return nil, errNoWindow

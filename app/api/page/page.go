@@ -7,7 +7,7 @@
 //	server.Mount(page.Path, p, page.Keyless)
 //
 // Answers belong to the server, not to the window that requested them. They
-// continue when it closes, and any window can follow them.
+// continue when that window closes, and any window can follow them.
 package page
 
 import (
@@ -44,7 +44,7 @@ type Native interface {
 	Focus()
 }
 
-// Options of a Page. Store, Library, Settings and Engine are required.
+// Options configures a Page. Store, Library, Settings and Engine are required.
 type Options struct {
 	Store    *store.Store
 	Library  *hub.Library
@@ -53,12 +53,12 @@ type Options struct {
 	Tuned    *tune.Book // settings of single models; may be nil
 	Model    *hub.Model // a model outside of the library; nil for none
 	Version  string
-	Log      *slog.Logger             // nil for none
-	LogFile  string                   // path shown in diagnostics; empty for none
+	Log      *slog.Logger             // nil to log nothing
+	LogFile  string                   // path shown in diagnostics; empty if there is none
 	Level    func(level string) error // changes the log level; nil if that is not possible
-	Native   Native                   // nil outside of a window
+	Native   Native                   // nil outside a window
 	Lab      Lab                      // nil if nothing can be measured
-	Notices  []string                 // problems from before the page existed
+	Notices  []string                 // problems that were found before the page existed
 }
 
 // models leases models. It is implemented by *pool.Pool.
@@ -83,7 +83,7 @@ type Page struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
-	closing sync.RWMutex // held for writing while Close checks the running work
+	closing sync.RWMutex // locked for writing while Close waits for running work
 	saving  sync.Mutex   // allows one change of the settings at a time
 
 	library   library
@@ -158,8 +158,8 @@ func (p *Page) options(path string, s *config.Settings) (engine.Options, error) 
 // Path is the path at which the page's handler is mounted.
 const Path = "/app/"
 
-// Keyless reports whether a path below Path needs no API key. The endpoints check a
-// token of their own, and reading the token needs a key.
+// Keyless reports whether a path below Path needs no API key. The endpoints
+// check the page's token instead, and reading that token needs a key.
 func Keyless(path string) bool { return path != configPath }
 
 // ServeHTTP checks the token and serves the request. Host and Origin have already
@@ -219,7 +219,7 @@ func (p *Page) noticesChanged() {
 	p.events.publish("notices", "notices", latest(func() any { return p.notices.all() }))
 }
 
-// Reasons for the end of a run.
+// Reasons why a run ended.
 var (
 	errStopped = errors.New("stopped") // stopped by the user
 	errClosing = errors.New(textClosing)

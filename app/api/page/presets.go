@@ -21,7 +21,7 @@ type presetFile struct {
 	Presets []filePreset `json:"presets"`
 }
 
-// filePreset is a preset outside of a database.
+// filePreset is a preset in a file. It has no id.
 type filePreset struct {
 	Name     string          `json:"name"`
 	System   string          `json:"system"`
@@ -85,12 +85,12 @@ func (p *Page) exportPresets(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, b.String()) // the page may be gone
+	_, _ = io.WriteString(w, b.String()) // the page may have disconnected
 	return sent{}, nil
 }
 
-// importPresets takes in all presets of a file, or none. One with the name of a preset
-// that is here replaces it.
+// importPresets imports all presets of a file, or none. An imported preset
+// replaces the existing one with its name.
 func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error) {
 	var f presetFile
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, textBody))
@@ -113,7 +113,8 @@ func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error
 	return map[string]int{"presets": len(list)}, p.presetsChanged(r)
 }
 
-// variables are the words that a system prompt may have filled in.
+// variables returns a replacer for the variables that a system prompt may
+// contain.
 func variables(model string, now time.Time) *strings.Replacer {
 	return strings.NewReplacer("{{date}}", now.Format("Monday, 2 January 2006"), "{{model}}", model)
 }

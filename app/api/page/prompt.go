@@ -15,7 +15,7 @@ import (
 	"godwit/engine"
 )
 
-// chatSettings are the settings of a chat or a preset.
+// chatSettings holds the settings of a chat or a preset.
 type chatSettings struct {
 	Sampling  map[string]float64 `json:"sampling,omitempty"`
 	MaxTokens int                `json:"max_tokens,omitempty"`

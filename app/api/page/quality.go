@@ -14,7 +14,7 @@ import (
 // Lab measures how cache types affect a model's quality. The creator of the page
 // provides it.
 type Lab interface {
-	// Known returns what this program has measured on a model before.
+	// Known returns earlier measurements of this program on a model.
 	Known(m hub.Model, c *config.Engine) (*Quality, error)
 	// Recommend measures pairs of types from f16 upwards until one keeps the
 	// quality, and returns the results. It opens the model itself.
@@ -24,17 +24,17 @@ type Lab interface {
 // Quality holds the measurements of cache types on a model.
 type Quality struct {
 	Pairs []Measured `json:"pairs"` // f16 first
-	Best  *Choice    `json:"best"`  // last recommendation; nil for none yet
+	Best  *Choice    `json:"best"`  // last recommendation; nil if there is none yet
 }
 
-// Measured is a comparison of a pair of types with f16. A missing value was not
-// measured, or the model is too small for the task.
+// Measured is a comparison of a pair of types with f16. A value is missing if
+// it was not measured or the model is too small for the task.
 type Measured struct {
 	K              string   `json:"k"`
 	V              string   `json:"v"`
-	KLD            *float64 `json:"kld"`        // mean divergence, nats
+	KLD            *float64 `json:"kld"`        // mean divergence in nats
 	KLDError       float64  `json:"kld_stderr"` // standard error of the mean
-	Agreement      *float64 `json:"agreement"`  // share of tokens that equal f16's
+	Agreement      *float64 `json:"agreement"`  // share of tokens that are the same as with f16
 	AgreementError float64  `json:"agreement_stderr"`
 	Copy           *float64 `json:"copy"` // share of texts that were copied exactly
 }
@@ -50,8 +50,8 @@ type Choice struct {
 
 // Step is the progress of a measurement.
 type Step struct {
-	Doing string        // task and pair
-	Share float64       // share of everything, from 0 to 1
+	Doing string        // current task and pair
+	Share float64       // finished share of the whole measurement, from 0 to 1
 	Left  time.Duration // estimated remaining time
 }
 
@@ -68,7 +68,7 @@ type measuring struct {
 // lab holds the running measurement.
 type lab struct {
 	mu     sync.Mutex
-	now    *measuring // nil for none
+	now    *measuring // nil if nothing is measured
 	cancel context.CancelFunc
 }
 

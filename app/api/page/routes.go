@@ -18,7 +18,7 @@ type handler func(w http.ResponseWriter, r *http.Request) (any, error)
 // sent is the value of a handler that has written its response.
 type sent struct{}
 
-// endpoints are the handlers by their patterns.
+// endpoints returns the handlers by their patterns.
 func (p *Page) endpoints() map[string]handler {
 	return map[string]handler{
 		"GET " + configPath: p.config,
@@ -112,7 +112,7 @@ func (p *Page) handle(h handler) http.Handler {
 	})
 }
 
-// id returns the number in a path.
+// id returns the id in the path of a request.
 func id(r *http.Request) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || n <= 0 {
@@ -134,9 +134,9 @@ func number(r *http.Request, name string) (int, error) {
 	return n, nil
 }
 
-// Config is what a page must know before its first request.
+// Config is what a page needs before its first request.
 type Config struct {
-	Base    string `json:"base"` // URL of the server; empty if it is the page's origin
+	Base    string `json:"base"` // URL of the server; empty if the page comes from it
 	Token   string `json:"token"`
 	Desktop bool   `json:"desktop"`
 	Version string `json:"version"`
@@ -162,7 +162,7 @@ type parameter struct {
 	Integer bool    `json:"integer"`
 }
 
-// state returns everything that a page shows at its start.
+// state returns everything that a page shows when it opens.
 func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// shared are the settings that every view shows. Changes are sent as events.
+// shared holds the settings that every view shows. Changes are sent as events.
 type shared struct {
 	Parameters []parameter `json:"parameters"`
 	Predict    int         `json:"predict"` // maximum tokens of an answer; 0 for no limit

@@ -14,8 +14,8 @@ import (
 	"godwit/engine"
 )
 
-// saveTime is how long storing an answer may take after the program was asked to
-// end.
+// saveTime is how long storing an answer may take after the program was told to
+// exit.
 const saveTime = 5 * time.Second
 
 // lasting returns a context for storing results. It outlives the program's context
@@ -29,8 +29,8 @@ func (p *Page) lasting() (context.Context, context.CancelFunc) {
 	}
 }
 
-// run generates a draft's text in a goroutine. An error is stored as the error of
-// the answer, because the question is stored too.
+// run generates a draft's text in a goroutine. An error is stored with the
+// answer, because the question is already stored.
 func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
 	p.titles.yield()
 	message := d.Message()
@@ -71,7 +71,7 @@ func (p *Page) asks(ctx context.Context, model *hub.Model, m store.Message, goOn
 	return p.request(&chat, model, path, goOn)
 }
 
-// end stores a draft without text.
+// end stores a draft that has no text, with the error that ended it.
 func (p *Page) end(d *store.Draft, m store.Message, cause error) (store.Message, error) {
 	ctx, cancel := p.lasting()
 	defer cancel()
@@ -79,7 +79,7 @@ func (p *Page) end(d *store.Draft, m store.Message, cause error) (store.Message,
 	return d.Finish(ctx, m)
 }
 
-// upTo returns the messages before one, optionally including it.
+// upTo returns the messages before m, and m itself if itself is set.
 func (p *Page) upTo(ctx context.Context, m store.Message, itself bool) ([]store.Message, error) {
 	path, _, err := p.o.Store.Path(ctx, m.Chat, store.Page{})
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Page) upTo(ctx context.Context, m store.Message, itself bool) ([]store.
 	return nil, fmt.Errorf("message %d: %w", m.ID, store.ErrNotFound)
 }
 
-// writer is one running answer.
+// writer generates one answer.
 type writer struct {
 	p       *Page
 	a       *answer
@@ -222,11 +222,11 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 	return nil, context.Cause(ctx)
 }
 
-// full reports whether a request must wait for another one to end.
+// full reports whether a request has to wait for another request.
 func full(e *engine.Engine) bool {
 	view, err := e.View()
 	if err != nil {
-		return false // the model is being unloaded, which the request itself reports
+		return false // the model is being unloaded; the request reports that itself
 	}
 	for _, slot := range view.Slots {
 		if !slot.Busy {
@@ -272,7 +272,7 @@ func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.R
 	defer cancel()
 	stored, err := w.d.Finish(save, m)
 	if err != nil {
-		if !errors.Is(err, store.ErrNotFound) { // the other error means that another program has deleted the chat
+		if !errors.Is(err, store.ErrNotFound) { // ErrNotFound means that another program has deleted the chat
 			w.p.log.Error("answer not stored", "err", err)
 			w.p.say("error", fmt.Sprintf(noticeNotStored, err))
 		}
@@ -291,8 +291,8 @@ func (w *writer) tell(stored store.Message) {
 	w.p.chatChanged(stored.Chat, stored.ID)
 }
 
-// stats returns the statistics of the answer. For a stopped answer the engine
-// returns no result, so its tokens are counted from its text.
+// stats returns the statistics of the answer. The engine returns no result for
+// a stopped answer, so the tokens are counted in its text.
 func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Message) store.Stats {
 	s := store.Stats{TotalMS: ms(time.Since(w.start))}
 	if !w.first.IsZero() {

@@ -13,12 +13,12 @@ import (
 	"godwit/app/config"
 )
 
-// setting is a setting with its value.
+// setting is a setting together with its value.
 type setting struct {
 	config.Field
 	Value  any           `json:"value" ts:"Value"`
 	Origin config.Origin `json:"origin"`
-	Given  bool          `json:"given,omitempty"` // a secret is set but not shown
+	Given  bool          `json:"given,omitempty"` // whether a secret is set, because its value is not sent
 }
 
 func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {

@@ -9,26 +9,26 @@ import (
 )
 
 // startersFile lists recommended models by the memory of a machine. It is
-// maintained by hand. Sizes and contexts are those of the files when they were
-// listed. A download takes its size and digest from the hub.
+// maintained by hand. Its sizes and contexts were correct when it was written.
+// A download uses the size and digest from the hub.
 //
 //go:embed starters.json
 var startersFile []byte
 
-// starter is a model recommended for the start.
+// starter is a recommended first model.
 type starter struct {
 	Ref         string  `json:"ref"`
 	Name        string  `json:"name"`
 	Note        string  `json:"note"`
 	Size        int64   `json:"size"`
 	Context     int     `json:"context"`
-	Active      int64   `json:"active,omitempty"` // bytes of weights that are read for each token; 0 for all
+	Active      int64   `json:"active,omitempty"` // bytes of weights that are read for each token; 0 if all are read
 	Recommended bool    `json:"recommended,omitempty"`
 	Fit         string  `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"`
 	Speed       float64 `json:"tok_s"` // expected tokens per second; 0 if unknown
 }
 
-// starterGroup lists the models for machines with similar memory.
+// starterGroup lists recommended models for machines with similar memory.
 type starterGroup struct {
 	Memory int64     `json:"memory_gib"`
 	Models []starter `json:"models"`
@@ -37,10 +37,11 @@ type starterGroup struct {
 // demo is a model that is small enough to try the app immediately.
 var demo = starter{Ref: "demo", Name: "SmolLM2 135M", Note: "For trying the app: fast, but often wrong.", Size: 98362432, Context: 8192}
 
-// efficiency is the share of the memory bandwidth that reading weights reaches.
+// efficiency is the share of the memory bandwidth that is reached while weights
+// are read.
 const efficiency = 0.5
 
-// firstSteps is what a page without models shows.
+// firstSteps is the content of a page without models.
 type firstSteps struct {
 	Machine machine   `json:"machine"`
 	Models  []starter `json:"models"`
@@ -56,7 +57,7 @@ type bandwidth struct {
 // starters returns the models that suit this machine.
 func (p *Page) starters(http.ResponseWriter, *http.Request) (any, error) {
 	m := p.machine()
-	speed := 0.0 // unknown for a GPU
+	speed := 0.0 // the bandwidth of a GPU is unknown
 	if m.Backend == "cpu" {
 		p.bandwidth.once.Do(func() { p.bandwidth.bytes = measureBandwidth(max(m.Threads, 1)) })
 		speed = p.bandwidth.bytes
@@ -73,7 +74,7 @@ func firstStepsOn(m machine, bandwidth float64) (*firstSteps, error) {
 	}
 	pick := groups[0]
 	for _, g := range groups[1:] {
-		if 10*m.Memory >= 9*(g.Memory<<30) { // the system reserves a part of it
+		if 10*m.Memory >= 9*(g.Memory<<30) { // the system reserves a part of the memory
 			pick = g
 		}
 	}
@@ -89,12 +90,12 @@ func firstStepsOn(m machine, bandwidth float64) (*firstSteps, error) {
 	return out, nil
 }
 
-// measureBandwidth reads memory with several threads at once and returns the bytes
-// per second. For each thread, the best of many short pieces counts, so that other
-// work on the machine has little effect.
+// measureBandwidth reads memory with several threads at once and returns the
+// bytes per second. For each thread, only the fastest of many short pieces
+// counts, so that other work on the machine has little effect.
 func measureBandwidth(threads int) float64 {
 	const piece = 1 << 20 / 8
-	pieces := max(192/threads, 4) // together larger than most processor caches
+	pieces := max(192/threads, 4) // the blocks of all threads together are larger than most processor caches
 	best := make([]time.Duration, threads)
 	sums := make([]uint64, threads)
 	var work sync.WaitGroup
@@ -102,7 +103,7 @@ func measureBandwidth(threads int) float64 {
 		work.Go(func() {
 			block := make([]uint64, pieces*piece)
 			for k := range block {
-				block[k] = uint64(k) // otherwise all pages would share the zero page
+				block[k] = uint64(k) // written, because otherwise all pages would share the zero page
 			}
 			for at := 0; at < len(block); at += piece {
 				start := time.Now()

@@ -14,8 +14,9 @@ import (
 	"godwit/engine"
 )
 
-// Limits of a title: the quiet before it is written, how often that is tried, the tokens
-// that it may take, and the letters of a message that the model sees of it.
+// titleWait is how long a model must be idle before it writes a title, and
+// titleTries is how often that is tried. titleTokens limits the tokens of a
+// title. titleSight limits the characters of each message that the model sees.
 const (
 	titleWait   = 3 * time.Second
 	titleTries  = 100
@@ -23,23 +24,24 @@ const (
 	titleSight  = 600
 )
 
-// titleShape lets a model write two to seven words on one line and nothing else.
+// titleShape is a grammar that allows only two to seven words on one line.
 const titleShape = `root ::= word (" " word){1,6}
 word ::= [^ \t\r\n"*#<>:.]{1,24}`
 
-// errOthers ends a title when other work arrives.
+// errOthers is the reason why a title is given up when other work arrives.
 var errOthers = errors.New("other work arrived")
 
-// titles writes titles of chats, one at a time.
+// titles generates the titles of chats, one at a time.
 type titles struct {
 	wait time.Duration // 0: titleWait
 
 	mu   sync.Mutex
-	stop context.CancelCauseFunc // ends the title that is being written; nil: none
-	done chan struct{}           // closed when it has ended
+	stop context.CancelCauseFunc // stops the title that is being written; nil if there is none
+	done chan struct{}           // closed when that title has ended
 }
 
-// begin reserves the turn of a title; ended gives it back. nil: another is being written.
+// begin reserves the right to write a title until ended is called. It returns
+// nil if another title is being written.
 func (t *titles) begin(parent context.Context) (ctx context.Context, ended func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +60,8 @@ func (t *titles) begin(parent context.Context) (ctx context.Context, ended func(
 	}
 }
 
-// yield ends the title that is being written and returns when its slot is free.
+// yield stops the title that is being written, and returns when its slot is
+// free.
 func (t *titles) yield() {
 	t.mu.Lock()
 	stop, done := t.stop, t.done
@@ -69,8 +72,8 @@ func (t *titles) yield() {
 	}
 }
 
-// titleLater has a model name a chat after its first answer, once it has nothing else to
-// do. A chat that a person has named keeps its title.
+// titleLater makes the model write a title after the first answer of a chat,
+// once the model is idle. A chat that the user has named keeps its title.
 func (p *Page) titleLater(m hub.Model, last *store.Message) {
 	s, err := p.o.Settings.Settings()
 	if err != nil || !s.App.ChatTitles || last.Status != store.Done || last.Content == "" {
@@ -98,8 +101,8 @@ func (p *Page) titleLater(m hub.Model, last *store.Message) {
 	})
 }
 
-// title writes the title of a chat if nothing else runs. It reports whether there is
-// nothing left to try.
+// title writes the title of a chat if nothing else runs. It returns true if no
+// further attempt is needed.
 func (p *Page) title(m hub.Model, chat int64) (settled bool, err error) {
 	ctx, ended := p.titles.begin(p.ctx)
 	if ctx == nil {
@@ -154,7 +157,8 @@ func (l *answers) any() bool {
 	return len(l.list) > 0
 }
 
-// titleRequest asks for the title of a chat that has one question and its answer.
+// titleRequest returns the request for the title of a chat with one question
+// and its answer.
 func titleRequest(path []store.Message) (engine.Request, error) {
 	shape, err := engine.ParseGrammar(titleShape)
 	if err != nil {
@@ -169,7 +173,7 @@ func titleRequest(path []store.Message) (engine.Request, error) {
 	}, nil
 }
 
-// clip returns the start of a text.
+// clip shortens a text to its beginning.
 func clip(text string) string {
 	if letters := []rune(text); len(letters) > titleSight {
 		return string(letters[:titleSight]) + "…"
@@ -177,8 +181,9 @@ func clip(text string) string {
 	return text
 }
 
-// spare is an empty slot of a model that nobody uses, if another one stays empty and n
-// cells are free, so that the sequences of chats keep their cells; -1: none.
+// spare returns an empty slot of an idle model. Another slot must also be
+// empty, and 2n cells must be free, so that no chat loses its cells. It returns
+// -1 if there is no such slot.
 func spare(e *engine.Engine, n int) int {
 	view, err := e.View()
 	if err != nil || view.Queued > 0 || view.Free < 2*n {
@@ -199,13 +204,14 @@ func spare(e *engine.Engine, n int) int {
 	return slot
 }
 
-// compose generates a title in its slot. It ends with errOthers when other work arrives.
+// compose generates a title in the request's slot. It fails with errOthers when
+// other work arrives.
 func compose(ctx context.Context, e *engine.Engine, r engine.Request) (string, error) {
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var watch sync.WaitGroup
 	defer watch.Wait()
-	defer stop(nil) // before the wait
+	defer stop(nil) // runs before watch.Wait, which would otherwise block
 	watch.Go(func() {
 		for tick := time.NewTicker(20 * time.Millisecond); ; {
 			select {
@@ -237,7 +243,8 @@ func compose(ctx context.Context, e *engine.Engine, r engine.Request) (string, e
 	return "", context.Cause(work)
 }
 
-// others reports whether a slot but ours works, or a request waits for one.
+// others reports whether a slot other than ours is busy, or a request is
+// queued.
 func others(e *engine.Engine, ours int) bool {
 	view, err := e.View()
 	if err != nil {
@@ -252,8 +259,8 @@ func others(e *engine.Engine, ours int) bool {
 	return busy > 0
 }
 
-// tidy makes a title out of what a model wrote; of a text that was cut off it leaves out
-// the last word. Empty: it wrote none.
+// tidy turns the model's text into a title. If the text was cut off, it drops
+// the last word. It returns "" if the text has no letters.
 func tidy(text string, cut bool) string {
 	words := strings.Fields(text)
 	if cut && len(words) > 0 {

@@ -52,7 +52,8 @@ func fileName(name string) bool {
 		utf8.ValidString(name) && !strings.ContainsAny(name, `/\:*?"<>|`) && strings.IndexFunc(name, unicode.IsControl) < 0
 }
 
-// copy records that a file is being copied. It returns false if it already is.
+// copy records that a file is being copied. It returns false if the file is
+// already being copied.
 func (l *library) copy(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package resume stores streamed answers for a while, so that they continue when
-// their clients disconnect and can be read again.
+// Package resume stores streamed answers for a while. They continue when their
+// clients disconnect, and can be read again.
 package resume
 
 import (
@@ -22,12 +22,12 @@ const Header = "X-Conversation-Id"
 // Limits of resumable streams.
 const (
 	replayBytes = 4 << 20          // size limit of one stream; its oldest bytes are dropped first
-	replayMost  = 16               // number of streams, including ended ones
+	replayMost  = 16               // maximum number of streams, including ended ones
 	replayAlone = 10 * time.Minute // how long a stream without clients continues
 	maxConvID   = 256
 )
 
-// Streams are the resumable streams of a server.
+// Streams holds the resumable streams of a server.
 type Streams struct {
 	host wire.Host
 	mu   sync.Mutex
@@ -45,11 +45,11 @@ type replay struct {
 
 	mu      sync.Mutex
 	header  http.Header
-	begins  bool // the header is complete
+	begins  bool // whether the header is complete
 	buf     []byte
-	dropped int // bytes before buf
+	dropped int // number of bytes dropped before buf
 	ended   bool
-	err     error         // reason why nothing was sent
+	err     error         // reason why the stream failed before it began
 	change  chan struct{} // closed at the next change
 	readers int
 	alone   *time.Timer
@@ -59,14 +59,14 @@ func newReplay(id, key string, cancel context.CancelFunc) *replay {
 	return &replay{id: id, key: key, begun: time.Now(), cancel: cancel, header: http.Header{}, change: make(chan struct{})}
 }
 
-// tell wakes the readers. The caller holds the lock.
+// tell wakes all readers. The caller holds the lock.
 func (p *replay) tell() {
 	close(p.change)
 	p.change = make(chan struct{})
 }
 
-// Header, WriteHeader, Write, Flush and SetWriteDeadline make replay a writer for
-// streams.
+// Header, WriteHeader, Write, Flush and SetWriteDeadline make replay an
+// http.ResponseWriter for streams.
 func (p *replay) Header() http.Header { return p.header }
 
 // WriteHeader completes the header.
@@ -95,7 +95,8 @@ func (p *replay) Flush() {}
 // SetWriteDeadline does nothing, because writing does not block.
 func (p *replay) SetWriteDeadline(time.Time) error { return nil }
 
-// end marks the stream as complete, or with an error as failed before it began.
+// end marks the stream as complete. If err is set, it marks it as failed before
+// it began.
 func (p *replay) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +104,9 @@ func (p *replay) end(err error) {
 	p.tell()
 }
 
-// read returns the bytes from an offset on. If there are no new bytes, it returns a
-// channel to wait for. At the end it returns neither.
+// read returns the bytes after an offset. If there are none yet, it returns a
+// channel that is closed at the next change. At the end of the stream, it
+// returns neither.
 func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +161,7 @@ func (l *Streams) put(p *replay) error {
 	return nil
 }
 
-// drop ends a stream and forgets it. The caller holds the lock.
+// drop ends a stream and removes it. The caller holds the lock.
 func (l *Streams) drop(id, key string) bool {
 	i := slices.IndexFunc(l.list, func(p *replay) bool { return p.id == id && p.key == key })
 	if i < 0 {
@@ -189,7 +191,8 @@ func (l *Streams) Answer(w http.ResponseWriter, r *http.Request, id string, call
 	return follow(w, r, p, 0)
 }
 
-// follow sends a stream from an offset on, until it ends or the client disconnects.
+// follow sends a stream from an offset, until it ends or the client
+// disconnects.
 func follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 	defer p.attach()()
 	out := wire.NewOut(w, false)
@@ -197,7 +200,7 @@ func follow(w http.ResponseWriter, r *http.Request, p *replay, from int) error {
 		b, wait, err := p.read(from)
 		switch {
 		case err != nil && out.Begun:
-			return nil // the client was too slow, so its next bytes were dropped
+			return nil // the client was so slow that its next bytes were dropped
 		case err != nil:
 			return err
 		case wait != nil:

@@ -3,8 +3,8 @@ package wire
 import "godwit/engine"
 
 // Budget limits the reasoning of an answer, under the names that local servers
-// share. Every endpoint with
-// conversations accepts these in addition to its own names.
+// share. Every endpoint with conversations accepts these names in addition to
+// its own.
 type Budget struct {
 	ThinkingBudget   *int    `json:"thinking_budget_tokens" min:"-1" doc:"Maximum reasoning tokens; then the answer follows. -1: no limit."`
 	ReasoningBudget  *int    `json:"reasoning_budget" min:"-1" doc:"Same as thinking_budget_tokens."`

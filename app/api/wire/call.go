@@ -14,33 +14,33 @@ import (
 	"godwit/engine/llm"
 )
 
-// Call is a request of a dialect. It is checked as far as that is possible without
-// a model.
+// Call is a request of a dialect. Everything that can be checked without a
+// model has been checked.
 type Call interface {
 	Head() Head
 	// Requests translates the call, one request for each choice.
 	Requests(m *Model) ([]engine.Request, error)
-	// Whole and Stream start the two kinds of answers. Head says which one the
-	// client wants.
+	// Whole and Stream start the two kinds of answers. Head reports which kind
+	// the client wants.
 	Whole(m *Model) Whole
 	Stream(m *Model) Stream
 }
 
-// Head is what must be known of a call before its model is loaded.
+// Head is the part of a call that is needed before its model is loaded.
 type Head struct {
 	Model   string
 	Stream  bool
 	Lines   bool // stream JSON lines instead of server-sent events
 	OneCall bool // the answer ends after its first tool call
-	Context int  // minimum context in tokens; 0 for the loaded one
-	// AsLoaded takes the model with the context that it has or gets from the settings,
-	// even if its profile wants a larger one.
+	Context int  // minimum context in tokens; 0 to accept the loaded one
+	// AsLoaded accepts the model with its loaded context, or with the context
+	// in the settings, even if its profile requests a larger one.
 	AsLoaded bool
-	// ContextField is the name of the request's field for Context; empty for
-	// options.num_ctx.
+	// ContextField is the name of the request's field for Context. Empty stands
+	// for options.num_ctx.
 	ContextField string
-	KeepAlive    *time.Duration // keep-alive time of the model; nil for the default
-	Notices      Notices        // differences between what the call asked for and what is done
+	KeepAlive    *time.Duration // keep-alive time of the model; nil to use the default
+	Notices      Notices        // differences between the request and what is done
 	Unused       []string       // known fields that have no effect
 }
 
@@ -58,8 +58,8 @@ type Stream interface {
 	Fail(out Sender, e *Error) error
 }
 
-// Sender sends one message of a stream. name is the name of a server-sent event;
-// empty for none.
+// Sender sends one message of a stream. name is the name of a server-sent
+// event. It may be empty.
 type Sender interface {
 	Send(name string, data any) error
 }
@@ -73,17 +73,17 @@ type Model struct {
 	Info     hub.Model
 	Engine   *engine.Engine
 	Defaults Defaults
-	Load     time.Duration // time that the call has waited for the model
+	Load     time.Duration // time for which the call waited for the model
 }
 
-// Defaults are the values for parameters that a request leaves out.
+// Defaults holds the values of parameters that a request leaves out.
 type Defaults struct {
 	Sampling  engine.Sampling
-	MaxTokens int             // maximum tokens of an answer; 0 until the context is full
+	MaxTokens int             // maximum number of tokens in an answer; 0 to stop when the context is full
 	Kwargs    json.RawMessage // variables for the chat template; may be empty
-	Thinking  *bool           // whether reasoning models think first
-	Budget    *engine.Budget  // reasoning budget; nil for no limit
-	// Fetch reads a picture from a URL; nil: only data: URLs are read.
+	Thinking  *bool           // whether reasoning models reason first
+	Budget    *engine.Budget  // reasoning budget; nil if there is no limit
+	// Fetch reads a picture from a URL; If it is nil, only data: URLs are read.
 	Fetch func(ctx context.Context, url string) ([]byte, error)
 }
 
@@ -143,8 +143,8 @@ func (m *Model) Words(text string) ([]llm.Token, error) {
 	return t.EncodeText(text, false, false), nil
 }
 
-// Choices repeats a request for n choices. If the request has a seed, each choice
-// has its own, so that the choices differ and can be reproduced.
+// Choices repeats a request for n choices. If the request has a seed, each
+// choice gets its own seed, so that the choices differ and can be reproduced.
 func Choices(r engine.Request, n int) []engine.Request {
 	const unseeded = -1
 	out := make([]engine.Request, n)
@@ -191,8 +191,8 @@ func ID(prefix string) string {
 }
 
 // SchemaGrammar returns the grammar of a JSON schema in a request. If strict is
-// true, it rejects a schema that a grammar cannot enforce completely. If strict is
-// nil, it accepts such a schema.
+// true, it rejects a schema that a grammar cannot enforce completely. If strict
+// is false or nil, it accepts such a schema.
 func SchemaGrammar(schema json.RawMessage, strict *bool, path string) (*engine.Grammar, error) {
 	if k := Kind(schema); k != "an object" && k != "a boolean" {
 		return nil, Bad(path, "want a JSON schema, got %s", k)

@@ -9,9 +9,10 @@ import (
 // carried is the prefix of a text from Carry.
 const carried = "godwit1."
 
-// Carry packs reasoning into the opaque field in which a client keeps it for the
-// next turn: the signature of a thinking block, or the encrypted content of a
-// reasoning item. It is not a secret, but the client asked not to see it.
+// Carry packs reasoning into an opaque field that the client returns in the
+// next turn. The field is the signature of a thinking block, or the encrypted
+// content of a reasoning item. The text is not secret, but the client asked not
+// to see it.
 func Carry(text string) string {
 	if text == "" {
 		return ""

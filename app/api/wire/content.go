@@ -15,7 +15,7 @@ var partText = map[string]string{
 // which are joined by line breaks.
 type Content struct {
 	Text string
-	Set  bool // neither missing nor null
+	Set  bool // whether the content is neither missing nor null
 }
 
 // DecodeWire reads any of the forms.

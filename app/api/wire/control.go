@@ -18,7 +18,8 @@ type Controls struct {
 	byID map[string]*engine.Control
 }
 
-// Add makes a call controllable until done is called. Other calls get no control.
+// Add makes a call controllable until done is called. For calls that are not
+// Controlled, it returns no control.
 func (c *Controls) Add(call Call) (control *engine.Control, done func()) {
 	named, ok := call.(Controlled)
 	if !ok {
@@ -39,7 +40,7 @@ func (c *Controls) Add(call Call) (control *engine.Control, done func()) {
 	}
 }
 
-// Find returns the control of a running answer; nil: none has that id.
+// Find returns the control of a running answer, or nil if no answer has the id.
 func (c *Controls) Find(id string) *engine.Control {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -80,7 +80,7 @@ type field struct {
 	most     int
 	need     bool
 	doc      string
-	sampling bool // an embedded Sampling, which picks its own fields
+	sampling bool // an embedded Sampling, which reads its own fields
 }
 
 // fieldCache caches the fields of each wire type.
@@ -331,8 +331,8 @@ func bounds(x float64, path string, least, most *float64) error {
 	return nil
 }
 
-// Integer reads a whole number. It is exact if it has neither fraction nor
-// exponent.
+// Integer reads a whole number. The result is exact if the text has neither
+// fraction nor exponent.
 func Integer(raw json.RawMessage, path string, least, most *float64) (int64, error) {
 	if Kind(raw) != "a number" {
 		return 0, Bad(path, "want a whole number, got %s", Kind(raw))

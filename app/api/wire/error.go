@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The types of errors, in the words of OpenAI and llama-server.
+// Types of errors, as OpenAI and llama-server name them.
 const (
 	Invalid      = "invalid_request_error"
 	Overflow     = "exceed_context_size_error"
@@ -31,7 +31,7 @@ type Error struct {
 	Param   string // name of the wrong field; may be empty
 	Message string
 
-	Prompt, Context int // numbers of tokens in an Overflow
+	Prompt, Context int // token counts, set if Code is Overflow
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -45,7 +45,8 @@ func Bad(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: Invalid, Param: param, Message: message}
 }
 
-// At returns an error about a field under another path.
+// At returns err with from replaced by to in the path of its field. Other
+// errors are returned unchanged.
 func At(err error, from, to string) error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -57,13 +58,13 @@ func At(err error, from, to string) error {
 	return &moved
 }
 
-// Fault returns an error of any other kind.
+// Fault returns an error with any status and type.
 func Fault(status int, kind, format string, args ...any) *Error {
 	return &Error{Status: status, Type: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// ErrorBody is the error object of OpenAI and of endpoints without a form of their
-// own: {"error": {"message", "type", "code", "param"}}.
+// ErrorBody is OpenAI's error object. Endpoints without another form use it
+// too: {"error": {"message", "type", "code", "param"}}.
 type ErrorBody struct {
 	Error ErrorObject `json:"error"`
 }
@@ -121,7 +122,8 @@ func IsNull(raw json.RawMessage) bool {
 	return k == "null" || k == "nothing"
 }
 
-// TooLong returns the error about more tokens than fit in the context.
+// TooLong returns the error for a prompt with more tokens than fit in the
+// context.
 func TooLong(param string, tokens, context int) *Error {
 	e := Bad(param, "%d tokens, the context holds %d", tokens, context)
 	e.Type, e.Code, e.Prompt, e.Context = Overflow, "context_length_exceeded", tokens, context

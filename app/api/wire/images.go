@@ -25,7 +25,8 @@ func TextPart(text string) json.RawMessage {
 	return o.Raw()
 }
 
-// Parts collects the content of a message: texts with pictures between them.
+// Parts collects the content of a message, which is texts with pictures between
+// them.
 type Parts struct {
 	list   []json.RawMessage
 	texts  []string
@@ -43,8 +44,8 @@ func (p *Parts) Image(url string) { p.images, p.list = true, append(p.list, Imag
 // Empty reports whether nothing was added.
 func (p *Parts) Empty() bool { return len(p.list) == 0 }
 
-// Raw returns the content: a string with one text per line, or a list of parts if
-// there are pictures.
+// Raw returns the content. It is a string with one text per line, or a list of
+// parts if there are pictures.
 func (p *Parts) Raw() json.RawMessage {
 	if p.images {
 		return RawList(p.list)
@@ -93,7 +94,7 @@ func imageURL(part json.RawMessage, path string) (url string, ok bool, err error
 		return "", false, err
 	}
 	var kind string
-	_ = json.Unmarshal(o.Value("type"), &kind) // a type that is not a string counts as another type
+	_ = json.Unmarshal(o.Value("type"), &kind) // a type that is not a string is treated as an unknown type
 	if kind != "image_url" && kind != "input_image" {
 		return "", false, nil
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NoticeHeader describes differences between what a request asked for and what was
-// done, with one header per notice.
+// NoticeHeader describes a difference between the request and what was done. A
+// response has one header per notice.
 const NoticeHeader = "X-Godwit-Notice"
 
 // maxNotices limits the number of notices in a response.

@@ -15,12 +15,12 @@ type Member struct {
 // template may show to the model.
 type Object []Member
 
-// maxMembers limits the number of keys in an object, which are searched one after
-// the other.
+// maxMembers limits the number of keys in an object, because keys are searched
+// linearly.
 const maxMembers = 256
 
-// ReadObject reads an object with at most 256 keys. If a key occurs twice, the last
-// value is used at the first position.
+// ReadObject reads an object with at most 256 keys. If a key occurs twice, it
+// keeps its first position and its last value.
 func ReadObject(raw json.RawMessage, path string) (Object, error) {
 	if Kind(raw) != "an object" {
 		return nil, Bad(path, "want an object, got %s", Kind(raw))
@@ -117,8 +117,8 @@ func RawList(items []json.RawMessage) json.RawMessage {
 	return append(b, ']')
 }
 
-// JSON encodes one of the server's own values, which cannot fail, without escaping
-// <, > and &.
+// JSON encodes one of the server's own values, without escaping <, > and &.
+// Encoding such a value cannot fail.
 func JSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

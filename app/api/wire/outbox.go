@@ -9,15 +9,16 @@ import (
 
 // Patience limits how much of a stream waits for its client, and for how long.
 type Patience struct {
-	Bytes int           // bytes that the client has not received yet
-	Stall time.Duration // time without progress after which the answer ends if that much waits
+	Bytes int           // maximum number of bytes that wait for the client
+	Stall time.Duration // how long the client may read nothing before the answer ends, while that many bytes wait
 }
 
 // DefaultPatience is the patience of every server.
 func DefaultPatience() Patience { return Patience{256 << 10, 10 * time.Second} }
 
-// SendBuffer is the size of a connection's send buffer. The kernel's default grows
-// to megabytes, which a client that does not read would fill first.
+// SendBuffer is the size of a connection's send buffer. The kernel's default
+// grows to megabytes, so a client that does not read would only be noticed once
+// they are full.
 const SendBuffer = 128 << 10
 
 // Outbox sends a stream as fast as its client reads, while the answer is generated
@@ -30,12 +31,12 @@ type Outbox struct {
 	mu      sync.Mutex
 	buf     []byte
 	flush   bool
-	ended   bool // nothing more will be written
-	stalled bool // nothing is sent to the client any more
+	ended   bool // whether writing has ended
+	stalled bool // whether the client has stalled, so that writes no longer wait for it
 	err     error
 	begun   bool
-	fill    chan struct{} // signals the sender, capacity 1
-	taken   chan struct{} // closed when the client takes bytes, then replaced
+	fill    chan struct{} // wakes the sender; its capacity is 1
+	taken   chan struct{} // closed and replaced when the client has received bytes
 	done    chan struct{} // closed when the sender has returned
 }
 
@@ -51,10 +52,10 @@ func (o *Outbox) Header() http.Header { return o.w.Header() }
 // WriteHeader starts the response.
 func (o *Outbox) WriteHeader(status int) { o.w.WriteHeader(status) }
 
-// SetWriteDeadline does nothing: the sender sets the deadlines.
+// SetWriteDeadline does nothing, because the sender sets the deadlines.
 func (o *Outbox) SetWriteDeadline(time.Time) error { return nil }
 
-// Flush sends the written text as soon as the client reads.
+// Flush makes the sender flush the bytes written so far.
 func (o *Outbox) Flush() {
 	o.mu.Lock()
 	o.flush = true

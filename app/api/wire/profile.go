@@ -24,7 +24,7 @@ func ProfileOptions(p *hub.Profile) (o Options, err error) {
 	return o, Decode(p.Parameters, &o)
 }
 
-// options returns the model's own options.
+// options returns the options in the model's profile.
 func (m *Model) options() (Options, error) { return ProfileOptions(m.Info.Profile) }
 
 // Complete adds the settings in the model's profile that the request does not set.
@@ -39,8 +39,9 @@ func (m *Model) Complete(r *engine.Request) error {
 	return nil
 }
 
-// introduce puts the system prompt and the messages of the model's profile before a
-// conversation. A conversation with its own system prompt keeps that.
+// introduce puts the system prompt and the messages of the model's profile
+// before a conversation. If the conversation has its own system prompt, that
+// one is kept.
 func (m *Model) introduce(c *engine.Chat) {
 	p := m.Info.Profile
 	if p == nil {

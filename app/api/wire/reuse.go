@@ -9,8 +9,8 @@ import (
 	"godwit/engine"
 )
 
-// PrivateHeader requests, in every dialect, that no cached text of a request
-// remains when its answer ends.
+// PrivateHeader requests, in every dialect, that no text of the request remains
+// in the cache when the answer ends.
 const PrivateHeader = "X-Godwit-Private"
 
 // maxSalt limits the length of a cache_salt.
@@ -24,14 +24,14 @@ type reuse struct {
 	salt   string
 }
 
-// reuseFields are these fields with their types and descriptions.
+// reuseFields lists the fields of reuse with their types and descriptions.
 var reuseFields = []struct{ name, kind, help string }{
 	{"cache_prompt", "boolean", "false: compute the whole prompt again."},
 	{"cache_store", "boolean", "false: keep nothing of the request when its answer ends."},
 	{"cache_salt", "string", "Only requests with the same value share stored prompts."},
 }
 
-// decode picks the fields from an object.
+// decode reads the fields from an object.
 func (u *reuse) decode(object map[string]json.RawMessage, path string) (err error) {
 	for _, f := range []struct {
 		name string
@@ -65,15 +65,15 @@ func (u *reuse) apply(r *engine.Request) {
 	r.Salt = u.salt
 }
 
-// Whose says with which other requests a request may share cached prompts, and
-// whether any cached text may remain.
+// Whose decides which other requests may share the cached prompts of a request,
+// and whether any of its text may remain in the cache.
 type Whose struct {
-	Key     string // empty if all requests share
+	Key     string // empty if all requests share cached prompts
 	Private bool
 }
 
 // WhoseIs reads the header of a request. Requests with different API keys share
-// nothing, unless the settings allow it.
+// no cached prompts, unless the settings allow it.
 func WhoseIs(r *http.Request, key string, shared bool) Whose {
 	w := Whose{Private: r.Header.Get(PrivateHeader) != "" && r.Header.Get(PrivateHeader) != "0"}
 	if key != "" && !shared {
@@ -97,8 +97,8 @@ func (w Whose) Salt(own string) string {
 	return w.Key + "/" + own
 }
 
-// Ended says where the reuse of a prompt ended and why, without any text. It is a
-// part of every dialect's usage.
+// Ended reports where and why the reuse of a prompt ended, without any text. It
+// is a part of every dialect's usage.
 type Ended struct {
 	Shifted int    `json:"cache_shifted,omitempty"` // reused tokens that were read at another position
 	At      int    `json:"cache_ended_at,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// Sampling is the sampling parameters of a request, under the names in the engine's
-// table. It is embedded in requests.
+// Sampling holds the sampling parameters of a request, under the names in the
+// engine's table. It is embedded in requests.
 type Sampling struct {
 	set  []value
 	seed *int64
@@ -41,7 +41,7 @@ const MaxBias = 100
 
 const maxBiases = 4096
 
-// decode picks the parameters from an object.
+// decode reads the parameters from an object.
 func (s *Sampling) decode(object map[string]json.RawMessage, path string) error {
 	for _, f := range engine.SamplingFields() {
 		for _, name := range append([]string{f.Name}, f.Aliases...) {

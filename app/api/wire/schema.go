@@ -41,7 +41,7 @@ func (Sampling) fields(properties map[string]any) {
 		}
 		for _, name := range append([]string{f.Name}, f.Aliases...) {
 			p := map[string]any{"type": []string{kind, "null"}, "description": f.Help}
-			if f.Name != "seed" { // its bounds are those of 64-bit numbers
+			if f.Name != "seed" { // a seed may be any 64-bit number, so it has no bounds
 				p["minimum"], p["maximum"] = f.Min, f.Max
 			}
 			properties[name] = p
@@ -127,7 +127,8 @@ func (s Schemas) object(t reflect.Type, request bool) map[string]any {
 	return ref
 }
 
-// members adds the fields of a struct, including those of embedded structs.
+// members adds the fields of a struct, including the fields of embedded
+// structs.
 func (s Schemas) members(t reflect.Type, request bool, properties map[string]any, required *[]string) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -142,7 +143,7 @@ func (s Schemas) members(t reflect.Type, request bool, properties map[string]any
 			continue
 		case sf.Anonymous && name == "" && inner.Kind() == reflect.Struct:
 			all := required
-			if sf.Type.Kind() == reflect.Pointer { // the whole object may be missing
+			if sf.Type.Kind() == reflect.Pointer { // the whole embedded object may be missing
 				all = new([]string)
 			}
 			s.members(inner, request, properties, all)

@@ -14,7 +14,7 @@ type Out struct {
 	W       http.ResponseWriter
 	control *http.ResponseController
 	lines   bool
-	Begun   bool // the headers have been sent
+	Begun   bool // whether the headers have been sent
 	buf     []byte
 }
 
@@ -82,7 +82,7 @@ func (s *Out) write() error {
 // Flush sends what was written.
 func (s *Out) Flush() error { return s.control.Flush() }
 
-// Raw sends bytes of a stream that was recorded earlier.
+// Raw sends recorded bytes of a stream.
 func (s *Out) Raw(b []byte) error {
 	s.buf = append(s.buf[:0], b...)
 	return s.write()

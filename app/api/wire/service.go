@@ -19,26 +19,26 @@ type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Route is an endpoint of a dialect.
 type Route struct {
-	Method, Path string // Path in the notation of http.ServeMux
+	Method, Path string // Path is in the notation of http.ServeMux
 	About        string
 	Do           Handler
-	Request      any // wire type of the body; nil for none
+	Request      any // wire type of the body; nil if there is none
 	Answer       any // wire type of the response; nil if it is not JSON
 	Query        []string
-	Form         func(*Error) any // form of errors, if not the dialect's; may be nil
+	Form         func(*Error) any // error form, if it differs from the dialect's; may be nil
 }
 
-// In gives a route another error form than its dialect's.
+// In returns the route with an error form that differs from its dialect's.
 func (r Route) In(form func(*Error) any) Route {
 	r.Form = form
 	return r
 }
 
-// Dialect is the endpoints of an API with the form of their errors.
+// Dialect holds the endpoints of an API and the form of their errors.
 type Dialect struct {
 	Form func(*Error) any
-	// Below are the prefixes of the dialect's paths, including unknown paths. A
-	// client of these paths reads only this error form.
+	// Below lists the prefixes of the dialect's paths, including unknown paths.
+	// Clients that use these paths read only this error form.
 	Below  []string
 	Routes []Route
 }
@@ -65,11 +65,11 @@ type Service interface {
 	Note(w http.ResponseWriter, notices Notices, unused []string)
 }
 
-// Host runs what outlives a request.
+// Host provides what outlives a request.
 type Host interface {
 	// Client identifies the sender of a request.
 	Client(r *http.Request) Client
-	// Defaults are the parameters of a request that leaves them out.
+	// Defaults returns the parameters for a request that leaves them out.
 	Defaults() Defaults
 	// Life ends with the server.
 	Life() context.Context
@@ -83,7 +83,7 @@ type Host interface {
 
 // Client is the sender of a request.
 type Client struct {
-	Key   string // API key; empty: none, or none is needed
+	Key   string // API key; empty if there is none or none is needed
 	Whose Whose
 }
 
@@ -120,8 +120,8 @@ type Download struct {
 	Speed     float64 // bytes per second
 	Started   time.Time
 	Completed time.Time
-	Err       string // reason of a failure
-	Present   bool   // the model already existed; no other field is set
+	Err       string // reason for a failure
+	Present   bool   // whether the model already existed; no other field is set then
 }
 
 // Read reads and decodes the body of a request.
@@ -155,12 +155,12 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 	_ = writePieces(w, http.NewResponseController(w), append(JSON(body), '\n')) // the client may have disconnected
 }
 
-// Timings are the counts and times of an answer in llama-server's form.
+// Timings holds the counts and times of an answer in llama-server's form.
 type Timings struct {
 	Cached     int `json:"cache_n"`
 	CachedDisk int `json:"cache_disk_n"` // cached tokens that were on disk
 	Ended
-	Prompt          int     `json:"prompt_n"` // tokens that were computed, not taken from the cache
+	Prompt          int     `json:"prompt_n"` // prompt tokens that were computed, because they were not in the cache
 	PromptMS        float64 `json:"prompt_ms"`
 	PromptPerToken  float64 `json:"prompt_per_token_ms"`
 	PromptPerSecond float64 `json:"prompt_per_second"`
@@ -229,8 +229,9 @@ func (w *Watch) Tokens(n int) Timings {
 	return newTimings(w.total, w.cached, w.tokens, w.first.Sub(w.begun), now.Sub(w.first))
 }
 
-// Quiet is an error that need not be logged, or was already. For example, programs
-// request the server's health every second during a load.
+// Quiet is an error that is not logged, because it is expected or was logged
+// before. For example, programs request the server's health every second during
+// a load.
 type Quiet struct{ error }
 
 // NewQuiet marks an error as quiet.

@@ -16,14 +16,15 @@ const IgnoredHeader = "X-Godwit-Ignored"
 
 // Limits of an IgnoredHeader.
 const (
-	maxIgnored     = 16 // number of names
-	maxIgnoredName = 64 // bytes of one name
-	maxIgnoredList = 64 // number of list elements that are examined
+	maxIgnored     = 16 // maximum number of names
+	maxIgnoredName = 64 // maximum bytes of one name
+	maxIgnoredList = 64 // maximum number of list elements that are examined
 )
 
-// Ignored returns the value of an IgnoredHeader for a body that is read into the
-// wire type of request: the paths of its unknown fields, separated by commas, or
-// "". A field that is null counts as missing. The body may be any bytes.
+// Ignored returns the value of an IgnoredHeader for a body that is read into
+// the wire type of request. The value is the paths of the unknown fields,
+// separated by commas, or "". A field that is null counts as missing. The body
+// may be any bytes.
 func Ignored(body []byte, request any) string {
 	if request == nil {
 		return ""
@@ -56,8 +57,8 @@ func (u *unknown) add(path string) {
 	}
 }
 
-// plainName writes a path in characters that cannot end a header or a name in it.
-// Other bytes are percent-encoded.
+// plainName writes a path without characters that could end a header or one of
+// its names. Other bytes are percent-encoded.
 func plainName(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -78,8 +79,8 @@ func plainName(path string) string {
 // known caches the fields of each wire type by name.
 var known sync.Map // reflect.Type → map[string]reflect.Type
 
-// knownOf returns the type of every field. It returns nil for a type without fields
-// of its own.
+// knownOf returns the type of every field. It returns nil for a type that has
+// no fields.
 func knownOf(t reflect.Type) map[string]reflect.Type {
 	if m, ok := known.Load(t); ok {
 		return m.(map[string]reflect.Type)
@@ -146,7 +147,7 @@ func (u *unknown) object(raw []byte, t reflect.Type, path string) {
 // eachMember calls f with the keys and values of an object. It stops at the
 // first byte that is not JSON.
 func eachMember(raw []byte, f func(key string, value []byte)) {
-	i := skipBlank(raw, 0) + 1 // after the opening brace
+	i := skipBlank(raw, 0) + 1 // start after the opening brace
 	for {
 		i = skipBlank(raw, i)
 		if i >= len(raw) || raw[i] != '"' {
@@ -175,7 +176,8 @@ func eachMember(raw []byte, f func(key string, value []byte)) {
 	}
 }
 
-// eachValue calls f with the values of a list, as eachMember does.
+// eachValue calls f with the values of a list. Like eachMember, it stops at the
+// first byte that is not JSON.
 func eachValue(raw []byte, f func(value []byte)) {
 	i := skipBlank(raw, 0) + 1
 	for {
@@ -200,8 +202,8 @@ func skipBlank(raw []byte, i int) int {
 	return i
 }
 
-// skipValue returns the end of the value that begins at i. If there is no value, it
-// returns more than the length of raw.
+// skipValue returns the end of the value that begins at i. If there is no value
+// at i, it returns more than the length of raw.
 func skipValue(raw []byte, i int) int {
 	depth, text := 0, false
 	for ; i < len(raw); i++ {

@@ -215,11 +215,11 @@ export interface Model {
   state: ModelState;
   /** progress of a load, from 0 to 1 */
   progress?: number;
-  /** why the last load failed, and what to do */
+  /** why the last load failed, and what the user can do */
   failure?: string;
   loaded_context?: number;
   loaded_bytes?: number;
-  /** settings for loading have changed since the load */
+  /** whether load settings have changed since the load */
   stale?: boolean;
   /** Settings are the model's own; nil for none. */
   settings?: ModelSettings;
@@ -229,7 +229,7 @@ export interface Model {
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
-  /** Preparing is the calibration in the background, for the next load; nil without one. */
+  /** Preparing is the calibration in the background, for the next load; nil if there is none. */
   preparing?: Preparing;
 }
 
@@ -273,11 +273,11 @@ export interface ModelDetail {
   state: ModelState;
   /** progress of a load, from 0 to 1 */
   progress?: number;
-  /** why the last load failed, and what to do */
+  /** why the last load failed, and what the user can do */
   failure?: string;
   loaded_context?: number;
   loaded_bytes?: number;
-  /** settings for loading have changed since the load */
+  /** whether load settings have changed since the load */
   stale?: boolean;
   /** Settings are the model's own; nil for none. */
   settings?: ModelSettings;
@@ -287,12 +287,12 @@ export interface ModelDetail {
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
-  /** Preparing is the calibration in the background, for the next load; nil without one. */
+  /** Preparing is the calibration in the background, for the next load; nil if there is none. */
   preparing?: Preparing;
   template: string;
   template_hash?: string;
   template_note?: string;
-  /** why the model cannot run */
+  /** reason why the model cannot run */
   problem?: string;
 }
 
@@ -363,7 +363,7 @@ export interface Field {
   help: string;
   value: Value;
   origin: Origin;
-  /** a secret is set but not shown */
+  /** whether a secret is set, because its value is not sent */
   given?: boolean;
 }
 
@@ -504,7 +504,7 @@ export interface PresetPlan {
   name: string;
   /** size of the cache and the recurrent states */
   bytes: number;
-  /** longest context that fits; 0 for none, or if unknown */
+  /** longest context that fits; 0 if none fits, or if unknown */
   most: number;
 }
 
@@ -514,27 +514,27 @@ export interface Outlook {
   weights: number;
   /** the model's own context length */
   context: number;
-  /** up to the model's own or the planned length, whichever is larger; includes the planned length */
+  /** context lengths up to the model's own or the planned length, whichever is larger; includes the planned length */
   lengths: number[];
-  /** the chosen pair comes first */
+  /** the first curve is the chosen pair */
   curves: Curve[];
-  /** Presets are the figures of each preset at the planned context. */
+  /** Presets holds the memory of each preset at the planned context. */
   presets: PresetPlan[];
   machine: Machine;
   /** bytes for cache and weights together; 0 if unknown */
   budget: number;
-  /** Warnings are the warnings in the log of a load. */
+  /** Warnings holds the warnings that a load would log. */
   warnings: string[];
 }
 
 export interface Measured {
   k: string;
   v: string;
-  /** mean divergence, nats */
+  /** mean divergence in nats */
   kld: number | null;
   /** standard error of the mean */
   kld_stderr: number;
-  /** share of tokens that equal f16's */
+  /** share of tokens that are the same as with f16 */
   agreement: number | null;
   agreement_stderr: number;
   /** share of texts that were copied exactly */
@@ -552,7 +552,7 @@ export interface Choice {
 export interface Quality {
   /** f16 first */
   pairs: Measured[];
-  /** last recommendation; nil for none yet */
+  /** last recommendation; nil if there is none yet */
   best: Choice | null;
 }
 
@@ -603,7 +603,7 @@ export interface HubRepo {
   commit?: string;
   /** why Models is empty */
   error?: string;
-  /** web page on the hub */
+  /** address of the repository's web page on the hub */
   url: string;
   models: HubFile[] | null;
 }
@@ -614,7 +614,7 @@ export interface Starter {
   note: string;
   size: number;
   context: number;
-  /** bytes of weights that are read for each token; 0 for all */
+  /** bytes of weights that are read for each token; 0 if all are read */
   active?: number;
   recommended?: boolean;
   fit: 'fits' | 'tight' | 'large' | 'unknown';
@@ -639,7 +639,7 @@ export interface Figures {
   tokens: number;
   /** tokens per second of the answer, or of the prompt while it is read */
   tok_s: number;
-  /** milliseconds since the first token, or since the start of the prompt */
+  /** milliseconds since the first token, or while the prompt is read, since its start */
   ms: number;
   /** maximum number of tokens in the chat */
   context: number;
@@ -671,7 +671,7 @@ export interface Piece {
 }
 
 export interface Config {
-  /** URL of the server; empty if it is the page's origin */
+  /** URL of the server; empty if the page comes from it */
   base: string;
   token: string;
   desktop: boolean;
