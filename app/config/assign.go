@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// set stores a value. The value is text as on a command line or in the environment,
-// or a bool, number, string or list as in TOML and JSON. nil selects the default.
+// set stores a value. The value is text from a command line or the environment,
+// or a bool, number, string or list from TOML or JSON. nil selects the default.
 // If set fails, s is unchanged.
 func (f *Field) set(s *Settings, value any) error {
 	target := reflect.ValueOf(s).Elem().FieldByIndex(f.index)
@@ -111,8 +111,8 @@ func (f *Field) assignInt(v reflect.Value, value any) error {
 		v.SetInt(x)
 		return nil
 	case float64:
-		// JSON has no integers; 2^53 is the largest one that its numbers hold
-		// exactly
+		// JSON has no integers, and 2^53 is the largest integer that its
+		// numbers hold exactly
 		if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
 			v.SetInt(int64(x))
 			return nil

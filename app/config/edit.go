@@ -11,10 +11,10 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Save changes settings in the file, by section.key. nil removes a setting, so that
-// its default applies again. Comments, order and other settings are unchanged, even
-// invalid ones. Save makes either all changes or, with an error, none. It does not
-// change a damaged file.
+// Save changes settings in the file, by section.key. nil removes a setting, so
+// that its default applies again. Comments, order and other settings are
+// unchanged, including invalid ones. Save makes either all changes or, if it
+// returns an error, none. It does not change a damaged file.
 func (f *File) Save(changes map[string]any) error {
 	var trial Settings
 	for name, value := range changes {
@@ -74,9 +74,9 @@ func tomlValue(value any) (string, error) {
 // place is the location of a setting or a section header in a file.
 type place struct {
 	name       string
-	header     bool // a section header such as [section]
-	start, end int  // range of the expression
-	value      int  // start of the value
+	header     bool // whether it is a section header such as [section]
+	start, end int  // offsets of the whole expression
+	value      int  // offset of the value
 }
 
 // places finds the expressions in a file, which must be valid TOML.
@@ -145,7 +145,7 @@ func edit(data []byte, name, value string) ([]byte, error) {
 		return nil, err
 	}
 	section, key, _ := strings.Cut(name, ".")
-	insert := -1 // after the last expression of the section
+	insert := -1 // offset after the section's last expression; -1 if the section is missing
 	inSection := false
 	for _, p := range found {
 		if p.header {

@@ -11,38 +11,39 @@ import (
 // Field describes one setting for the settings page, the help and tests.
 type Field struct {
 	Name    string   `json:"name"`                                                                              // section.key, as in the file
-	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty for none
+	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty if there is none
 	Short   string   `json:"short,omitempty"`                                                                   // one-letter flag
 	Dash    string   `json:"dash,omitempty"`                                                                    // llama.cpp's single-dash spelling of more than one letter
 	Env     []string `json:"env"`                                                                               // environment variables; the first that is set is used
 	Kind    string   `json:"kind" ts:"'bool' | 'int' | 'float' | 'text' | 'list' | 'size' | 'time' | 'innerq'"` // bool, int, float, text, list, size, time, innerq
-	Auto    bool     `json:"auto,omitempty"`                                                                    // may be unset, so that the engine decides
-	Default string   `json:"default"`                                                                           // default as text; empty for unset
-	Min     *float64 `json:"min,omitempty"`                                                                     // smallest number, in seconds for times
-	Max     *float64 `json:"max,omitempty"`                                                                     // largest number, in seconds for times
-	Off     *float64 `json:"off,omitempty"`                                                                     // additional number that is allowed outside of the bounds
-	Unit    string   `json:"unit,omitempty"`                                                                    // what a number counts
+	Auto    bool     `json:"auto,omitempty"`                                                                    // whether the setting may be unset, so that the engine decides
+	Default string   `json:"default"`                                                                           // default as text; empty if it is unset
+	Min     *float64 `json:"min,omitempty"`                                                                     // minimum of a number, in seconds for times
+	Max     *float64 `json:"max,omitempty"`                                                                     // maximum of a number, in seconds for times
+	Off     *float64 `json:"off,omitempty"`                                                                     // one more number that is allowed, outside the bounds
+	Unit    string   `json:"unit,omitempty"`                                                                    // unit of a number
 	Choices []string `json:"choices,omitempty"`                                                                 // all allowed values
-	From    string   `json:"from,omitempty"`                                                                    // registry with the choices: kv for the cache types
+	From    string   `json:"from,omitempty"`                                                                    // registry that lists the choices: kv for cache types
 	Secret  bool     `json:"secret,omitempty"`                                                                  // never shown
-	Hidden  bool     `json:"hidden,omitempty"`                                                                  // not shown on the page
+	Hidden  bool     `json:"hidden,omitempty"`                                                                  // whether the page hides the setting
 	Applies string   `json:"applies" ts:"'load' | 'start' | 'now'"`                                             // when a change takes effect: load, start or now
 	Group   string   `json:"group"`
 	Help    string   `json:"help"`
 	GUI     string   `json:"-"` // help text of the page and the window
-	Inert   bool     `json:"-"` // accepted without any effect
-	Useless []string `json:"-"` // choices that are accepted without any effect
+	Inert   bool     `json:"-"` // whether the setting is accepted but has no effect
+	Useless []string `json:"-"` // choices that are accepted but have no effect
 
-	offer string // name of the list of choices, see Offer
-	form  string // form of a text, or of each text in a list; see forms
+	offer string // name of a list of choices; see Offer
+	form  string // name of the form of a text, or of each text in a list; see forms
 	index []int  // index of the field in Settings
 }
 
-// fields is the table of all settings, read from the tags once.
+// fields is the table of all settings, which is read from the tags at the
+// start.
 var fields = readFields()
 
-// Offer sets the choices of the settings whose enum names a list. The package that
-// has the list calls it from init.
+// Offer sets the choices of the settings whose enum names a list. The package
+// that defines the list calls Offer in init.
 func Offer(list string, choices []string) {
 	for i := range fields {
 		if fields[i].offer == list {
@@ -173,7 +174,7 @@ func Default() Settings {
 	return s
 }
 
-// PlainCache returns e with the default settings of the KV cache.
+// PlainCache returns e with the KV cache settings reset to their defaults.
 func (e Engine) PlainCache() Engine {
 	plain := Default().Engine
 	from, to := reflect.ValueOf(&plain).Elem(), reflect.ValueOf(&e).Elem()
@@ -188,9 +189,9 @@ func (e Engine) PlainCache() Engine {
 // cacheGroup is the name of the group of KV cache settings.
 const cacheGroup = "KV cache"
 
-// Value returns the setting's value in s. It is nil if unset, else a bool, int64,
-// float64, string or []string. Sizes, times and innerq are text. Save accepts this
-// form, and JSON and TOML can store it.
+// Value returns the setting's value in s. It is nil if the setting is unset,
+// and otherwise a bool, int64, float64, string or []string. Sizes, times and
+// innerq are text. Save accepts this form, and JSON and TOML can store it.
 func (f *Field) Value(s *Settings) any {
 	v := reflect.ValueOf(s).Elem().FieldByIndex(f.index)
 	if v.Kind() == reflect.Pointer {
@@ -226,8 +227,8 @@ func (l *Library) Validate() error { return validate("library", l) }
 // Validate reports settings that are out of bounds.
 func (a *App) Validate() error { return validate("app", a) }
 
-// Check checks a command's own flag against the bounds of the setting with the same
-// flag. x is a float64 for numbers, or a string.
+// Check checks a flag that a command defines itself against the bounds of the
+// setting with the same flag. x is a float64 for numbers, or a string.
 func Check(flag string, x any) error {
 	f, ok := Find(flag)
 	if !ok {
@@ -239,8 +240,8 @@ func Check(flag string, x any) error {
 	return nil
 }
 
-// validate reports the first field of a section that is out of bounds, which is
-// possible for a value that was not set with set.
+// validate reports the first field of a section that is out of bounds, which
+// can happen if a value was not set with set.
 func validate(section string, of any) error {
 	v := reflect.ValueOf(of).Elem()
 	for i := range fields {

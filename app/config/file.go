@@ -16,7 +16,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// maxFile is the largest size of a file that is read.
+// maxFile is the maximum size of the settings file.
 const maxFile = 1 << 20
 
 // ErrDamaged is the class of errors about a file that is not TOML and cannot be
@@ -26,7 +26,7 @@ var ErrDamaged = errors.New("damaged settings file")
 // Problem is one error in a file.
 type Problem struct {
 	Line int    // line number from 1; 0 if unknown
-	Name string // section.key; empty if the problem concerns no single setting
+	Name string // section.key; empty if the problem does not belong to one setting
 	Text string
 }
 
@@ -69,12 +69,13 @@ type File struct {
 	path string
 
 	mu     sync.RWMutex
-	values map[string]any // values by section.key in TOML's form; each is valid for its setting
+	values map[string]any // valid values by section.key, as TOML represents them
 }
 
-// Open reads the file at path. A missing file is treated as empty. If the file has
-// problems, the error is a *Problems, and if it cannot be read, the system's error.
-// The returned File always works, with the settings that have no problem.
+// Open reads the file at path. A missing file is treated as empty. If the file
+// has problems, the error is a *Problems. If the file cannot be read, it is the
+// system's error. The returned File is always usable, with the settings that
+// have no problem.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
 	data, err := readFile(path)
@@ -84,8 +85,9 @@ func Open(path string) (*File, error) {
 	return f, err
 }
 
-// OpenOrSetAside is Open for a program that must start. It renames a damaged file
-// and puts the new name in the error. It never deletes the file.
+// OpenOrSetAside opens the file like Open, for a program that must start in any
+// case. It renames a damaged file and puts the new name in the error. It never
+// deletes the file.
 func OpenOrSetAside(path string) (*File, error) {
 	f, err := Open(path)
 	var p *Problems
@@ -125,7 +127,8 @@ func damaged(path string, line int, text string) *Problems {
 	return &Problems{Path: path, List: []Problem{{Line: line, Text: text}}, damaged: true}
 }
 
-// parse returns the valid values in a file, and *Problems about the others.
+// parse returns the valid values in a file, and a *Problems error about the
+// others.
 func parse(path string, data []byte) (map[string]any, error) {
 	var tree map[string]any
 	if err := toml.Unmarshal(data, &tree); err != nil {
@@ -207,7 +210,8 @@ func suggest(word string, known []string) string {
 	return ", did you mean " + best + "?"
 }
 
-// distance counts the letters to insert, drop or change to get from a to b.
+// distance returns how many letters must be inserted, dropped or changed to
+// turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -7,16 +7,16 @@ import (
 	"runtime"
 )
 
-// Folders are the folders of one user.
+// Folders holds the paths of a user's folders.
 type Folders struct {
 	Config string // config.toml
 	Data   string // models, chats, saved conversation states
 	Cache  string // files that can be recreated
-	Log    string // the log file
+	Log    string // the log file godwit.log
 }
 
-// UserFolders returns the system's usual folders, or folders below $GODWIT_HOME if
-// that is set. It creates none.
+// UserFolders returns the system's usual folders, or folders below $GODWIT_HOME
+// if that is set. It does not create any folder.
 func UserFolders(env Env) (Folders, error) {
 	if home, ok := env("GODWIT_HOME"); ok && home != "" {
 		home, err := filepath.Abs(home)
@@ -34,7 +34,7 @@ func UserFolders(env Env) (Folders, error) {
 		return Folders{}, fmt.Errorf("no folder to keep files in, set GODWIT_HOME: %w", err)
 	}
 	switch runtime.GOOS {
-	case "windows": // on Windows, the cache folder is the local one, which does not roam
+	case "windows": // the local folder on Windows, which does not roam between machines
 		local := filepath.Join(cache, "Godwit")
 		return Folders{filepath.Join(conf, "Godwit"), local, filepath.Join(local, "cache"), filepath.Join(local, "log")}, nil
 	case "darwin":

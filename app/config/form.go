@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// forms maps names to the forms of text that a setting may require. Empty text
-// selects the default, except for a key.
+// forms maps the name of a form to a function that checks whether a text has
+// that form. Empty text selects the default, except for a key.
 var forms = map[string]func(text string) error{
 	"object": objectForm,
 	"url":    urlForm,

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Live holds the settings of a running program: the current environment and file,
-// overridden by the flags of its start.
+// Live holds the settings of a running program: the current environment and
+// file, overridden by the flags with which it was started.
 type Live struct {
 	file  *File
 	env   Env
@@ -50,7 +50,7 @@ func (l *Live) Settings() (Settings, error) {
 	return s.With(l.flags)
 }
 
-// Origin returns where the value of a setting comes from.
+// Origin returns the source of a setting's value.
 func (l *Live) Origin(name string) Origin {
 	if _, ok := l.flags[name]; ok {
 		return FromFlag

@@ -2,8 +2,9 @@ package config
 
 import "fmt"
 
-// With returns the settings with changes, by section.key in the form that Save
-// accepts. An unknown name or an invalid value gives ErrValue.
+// With returns the settings with changes applied. changes holds values by
+// section.key in the form that Save accepts. An unknown name or an invalid
+// value gives ErrValue.
 func (s Settings) With(changes map[string]any) (Settings, error) {
 	for name, value := range changes {
 		field, ok := Find(name)

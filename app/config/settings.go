@@ -1,7 +1,7 @@
-// Package config holds the settings: one typed struct whose tags are the only place
-// where a setting's name, flag, range, default and help are written. The command
-// line embeds its sections, the file config.toml mirrors it, and the page lists it
-// through Fields.
+// Package config holds the settings in one typed struct. Its tags are the only
+// place that defines a setting's name, flag, range, default and help. The
+// command line embeds its sections, the file config.toml mirrors it, and the
+// page lists it through Fields.
 //
 // A value comes from the first of these that sets it: flag, environment, file,
 // default. The command line sets the flags; Open and Settings do the rest.
@@ -11,20 +11,28 @@
 //	err = file.Save(map[string]any{"engine.ctx_size": 8192})
 package config
 
-// Settings is everything that can be set. Its sections are the tables of the file.
+// Settings holds all settings. Its sections are the tables of the file.
 //
-// The tags of a setting: toml is its key in the file and, in capitals after
-// GODWIT_, its environment variable; vars lists further variables; name, short,
-// placeholder, negatable, default, enum, sep, group and help are read by kong too,
-// the command line's parser; dash is the single-dash spelling of llama.cpp; min and
-// max bound a number, off is one more that it may be, and unit is what it counts;
-// accepted marks what is taken for the sake of llama.cpp and changes nothing: all, or
-// some of the values; an enum in ${} is a list that another package offers;
-// form is the shape of a text; from names the registry whose
-// names are the choices; secret is never shown; gui is the help text of the page and
-// the window, which has no flags; applies says when a change takes
-// effect: load (the next model load), start (the next start), or now. A pointer is
-// nil where the engine decides.
+// The tags of a setting:
+//   - toml: key in the file. In capitals after GODWIT_, it is the environment
+//     variable.
+//   - vars: further environment variables.
+//   - name, short, placeholder, negatable, default, enum, sep, group and help:
+//     also read by kong, the parser of the command line. An enum in ${} is a list
+//     that another package offers.
+//   - dash: llama.cpp's single-dash spelling.
+//   - min and max: bounds of a number. off is one more number that is allowed,
+//     and unit is what the number counts.
+//   - accepted: values that are accepted because llama.cpp has them, but have no
+//     effect.
+//   - form: name of the form that a text must have.
+//   - from: registry whose names are the choices.
+//   - secret: the value is never shown.
+//   - gui: help text of the page and the window, which have no flags.
+//   - applies: when a change takes effect. load is the next model load, start is
+//     the next start of the program, and now is immediately.
+//
+// A pointer is nil if the engine decides.
 type Settings struct {
 	Engine   Engine   `toml:"engine"`
 	Sampling Sampling `toml:"sampling"`

@@ -39,9 +39,9 @@ func (f *File) Settings(env Env) (Settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// Lookup returns the value of a setting for which no flag was given, as text or a
-// list, for kong's resolver. name is the setting's name or flag. FromDefault means
-// that neither the environment nor the file sets the value.
+// Lookup returns the value of a setting whose flag was not given, as text or as
+// a list. kong's resolver uses it. name is the setting's name or flag.
+// FromDefault means that neither the environment nor the file sets the value.
 func (f *File) Lookup(name string, env Env) (any, Origin, error) {
 	field, ok := Find(name)
 	if !ok {
@@ -85,9 +85,9 @@ func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
 }
 
 // foreign converts the environment variables of a llama.cpp fork to Godwit's
-// values, by that fork's rules. A layer policy that is not a number counts as 0,
-// and unknown numbers have no effect, as 0 has none. The two switches are off if
-// the text starts with 0. Other variables are returned unchanged.
+// values, by that fork's rules. A layer policy that is not a number counts as
+// 0. Unknown numbers have no effect, as with 0. The two switches are off if the
+// text starts with 0. Other variables are returned unchanged.
 func foreign(name, text string) string {
 	switch name {
 	case "TURBO_LAYER_ADAPTIVE":

@@ -67,8 +67,8 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Duration is a time span. As text it has Go's form (90s, 5m, 1h30m) or is a number
-// of seconds. -1, in any unit, means for ever.
+// Duration is a time span. As text, it has Go's form (90s, 5m, 1h30m) or is a
+// number of seconds. -1 in any unit means forever.
 type Duration time.Duration
 
 // Forever is the duration that never ends.
@@ -92,7 +92,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes Go's form without zero parts, or -1.
+// MarshalText writes Go's form without zero parts, or -1 for Forever.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func (d Duration) String() string {
@@ -109,11 +109,13 @@ func (d Duration) String() string {
 	return s
 }
 
-// maxGroups is larger than the number of groups in any text that is measured.
+// maxGroups is larger than the number of groups in any text that is used for
+// measuring.
 const maxGroups = 1 << 24
 
-// InnerQ configures the equalisation of key channels: it is measured on Groups
-// groups of 128 values and has Strength in (0, 1]. The zero value is off.
+// InnerQ configures the equalisation of key channels. It is measured on Groups
+// groups of 128 values. Strength is in (0, 1]. The zero value switches
+// equalisation off.
 type InnerQ struct {
 	Groups   int
 	Strength float64

@@ -34,8 +34,8 @@ func (p *Pool) Adapters() ([]engine.LoRA, error) {
 	return out, nil
 }
 
-// SetAdapters sets scales by path. Loaded models are loaded again once they are no
-// longer in use.
+// SetAdapters sets scales by path. A loaded model gets the new scales by being
+// loaded again, once it is no longer in use.
 func (p *Pool) SetAdapters(by map[string]float32) {
 	p.adapters.mu.Lock()
 	p.adapters.by = by
@@ -43,7 +43,8 @@ func (p *Pool) SetAdapters(by map[string]float32) {
 	p.renew()
 }
 
-// apply returns the adapters with these scales, without adapters of scale 0.
+// apply returns the adapters with the scales that clients have set, without
+// adapters of scale 0.
 func (a *adapters) apply(list []engine.LoRA) []engine.LoRA {
 	a.mu.Lock()
 	defer a.mu.Unlock()

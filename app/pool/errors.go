@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// The errors of a pool. An error during a load is wrapped in a LoadError.
+// Errors of a pool. An error during a load is wrapped in a LoadError.
 var (
-	ErrBusy     = errors.New("the model is answering")      // it cannot be unloaded
+	ErrBusy     = errors.New("the model is answering")      // the model cannot be unloaded now
 	ErrStopped  = errors.New("stopped")                     // StopLoad stopped a load
 	ErrStopping = errors.New("the server is shutting down") // Close was called
-	ErrFixed    = errors.New("the server has one model")    // it cannot be removed
+	ErrFixed    = errors.New("the server has one model")    // the model cannot be removed
 )
 
-// MissingError reports that there is no model with a name.
+// MissingError reports that no model has the name.
 type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("model %.256q not found; GET /v1/models lists the models, 'godwit pull' downloads more", e.Name)
 }
 
-// UnnamedError reports that a request names no model although the pool has several
-// models, or none.
+// UnnamedError reports that a request does not name a model, and that the pool
+// has several models or none.
 type UnnamedError struct{ Names []string } // names of some models; the last may be "..."
 
 func (e *UnnamedError) Error() string {
@@ -36,7 +36,7 @@ func (e *UnnamedError) Error() string {
 type LoadError struct {
 	Name string
 	Err  error
-	Held bool // models in use occupy the memory, so a later load may succeed
+	Held bool // whether models in use occupy the memory, so that a later load may succeed
 }
 
 func (e *LoadError) Error() string {

@@ -54,8 +54,8 @@ func lookup(list []hub.Model, name string) (hub.Model, error) {
 	return hub.Model{}, &MissingError{name}
 }
 
-// unnamed returns the model for requests without a name: the one used last, else
-// the only one in the library.
+// unnamed returns the model for requests without a name: the model that was
+// used last, or otherwise the only one in the library.
 func (p *Pool) unnamed() (hub.Model, error) {
 	p.mu.Lock()
 	var last *entry

@@ -14,7 +14,7 @@ import (
 type Lease struct {
 	Engine *engine.Engine
 	Model  hub.Model
-	Load   time.Duration // time spent waiting for the model
+	Load   time.Duration // time for which the lease waited for the model
 
 	p     *Pool
 	entry *entry
@@ -22,14 +22,14 @@ type Lease struct {
 	once  sync.Once
 }
 
-// Release returns the model. Its keep-alive time starts now.
+// Release ends the lease. The model's keep-alive time starts now.
 func (l *Lease) Release() {
 	l.once.Do(func() { l.p.release(l.entry, l.keep) })
 }
 
 // Terms are the conditions of a lease.
 type Terms struct {
-	KeepAlive *time.Duration // keep-alive time after this use; nil for the pool's
+	KeepAlive *time.Duration // keep-alive time after this use; nil for the pool's default
 	Context   int            // minimum number of tokens in the context
 }
 
@@ -66,9 +66,11 @@ func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease
 	}
 }
 
-// Borrow leases a model that is loaded and that nobody uses or waits for. It starts no
-// load, and the time at which the model is unloaded stays. Otherwise it returns nil. The
-// pool calls wanted, which must not block, when the model should be unloaded or reloaded.
+// Borrow leases a model that is loaded and that nobody uses or waits for. It
+// returns nil if there is no such model at the path, because it never starts a
+// load. It does not change the time at which the model will be unloaded. The
+// pool calls wanted when the model should be unloaded or reloaded. wanted must
+// not block.
 func (p *Pool) Borrow(path string, wanted func()) *Lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +164,8 @@ func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error)
 	return l, nil, nil
 }
 
-// arrived sets the model of a lease after a load has ended. again reports that
-// another load has begun in the meantime.
+// arrived sets the engine of a lease after a load has ended. again reports
+// whether another load has begun in the meantime.
 func (p *Pool) arrived(l *Lease) (again bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,13 +184,13 @@ func (p *Pool) arrived(l *Lease) (again bool, err error) {
 	return true, nil
 }
 
-// abandon gives up a lease whose load continues. When the load ends, the model
-// counts as just used, so that it is unloaded later.
+// abandon gives up a lease whose load continues. When the load ends, the
+// keep-alive time starts, so that the model is unloaded later.
 func (p *Pool) abandon(l *Lease, loaded <-chan struct{}) {
 	p.mu.Lock()
 	loading := l.entry.state == Loading
 	if loading {
-		p.work.Add(1) // in addition to the load's own
+		p.work.Add(1) // one more than for the load itself
 	}
 	p.mu.Unlock()
 	if !loading {

@@ -9,7 +9,7 @@ import (
 	"godwit/engine"
 )
 
-// entry is one model file.
+// entry is the state of one model file.
 type entry struct {
 	info    hub.Model
 	state   State
@@ -19,17 +19,17 @@ type entry struct {
 	change  chan struct{}           // closed when a load or unload ends
 	cancel  context.CancelCauseFunc // cancels the load
 	users   int                     // number of users, including requests that wait for the load
-	idle    chan struct{}           // closed when the last user leaves; nil if nothing waits for that
+	idle    chan struct{}           // closed when the last user leaves; nil if nothing waits for it
 	used    time.Time               // time when the last user left
-	until   time.Time               // time of the unload; zero for never, or while in use
+	until   time.Time               // time of the unload; zero if there is none, or while in use
 	timer   *time.Timer
 	took    time.Duration // duration of the load
 	least   int           // minimum number of context tokens for the next load
 	tried   int           // value of least in the last load
-	held    bool          // the last load failed because models in use occupied the memory
-	waits   bool          // the load waits until other models are unloaded
-	wanted  func()        // asks the borrower to leave; nil if nobody has borrowed the model
-	stale   bool          // the model was loaded with options that have changed since
+	held    bool          // whether the last load failed because models in use occupied the memory
+	waits   bool          // whether the load waits until other models are unloaded
+	wanted  func()        // notifies the borrower that it should release the model; nil if nobody has borrowed the model
+	stale   bool          // whether the options have changed since the model was loaded
 }
 
 // out removes a user. The caller holds the pool's lock.
@@ -45,8 +45,8 @@ func (e *entry) out() {
 	}
 }
 
-// vacate asks the one who has borrowed the model to leave. The caller holds the pool's
-// lock.
+// vacate notifies the borrower of a model that it should release the model. The
+// caller holds the pool's lock.
 func (e *entry) vacate() {
 	if e.wanted != nil {
 		e.wanted()
@@ -71,7 +71,7 @@ func (p *Pool) start(info hub.Model) *entry {
 	return e
 }
 
-// load opens a model; it runs in its own goroutine.
+// load opens a model. It runs in a separate goroutine.
 func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.work.Done()
 	p.makeRoom(e)
@@ -85,7 +85,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 		var gone bool
 		gone, held = p.makeWay(ctx, e, late)
 		p.mu.Lock()
-		same := changes == p.changes // otherwise memory may have become free since the attempt
+		same := changes == p.changes // if anything changed, memory may have become free since the attempt
 		changes = p.changes
 		p.mu.Unlock()
 		if !gone && (held || same || time.Since(start) > wayTime) {
@@ -97,7 +97,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.mu.Unlock()
 	e.held = held
 	stopped := errors.Is(context.Cause(ctx), ErrStopped)
-	if stopped && eng != nil { // it was stopped after it had finished
+	if stopped && eng != nil { // the stop came after the load had finished
 		p.mu.Unlock()
 		err = eng.Close()
 		p.mu.Lock()
@@ -111,7 +111,7 @@ func (p *Pool) load(ctx context.Context, e *entry) {
 	defer p.changed()
 	if err != nil {
 		e.state, e.err = Failed, err
-		if p.ctx.Err() == nil && !stopped { // not logged if the caller stopped the server or the load
+		if p.ctx.Err() == nil && !stopped { // not logged if the server or the load was stopped
 			p.log.Error("model not loaded", "model", e.info.Name, "err", err)
 		}
 		return
@@ -174,8 +174,8 @@ func (p *Pool) StopLoad(path string) bool {
 	return true
 }
 
-// unload closes an idle model and returns a channel that is closed at the end. The
-// caller holds p.mu.
+// unload closes an idle model and returns a channel that is closed when that is
+// done. The caller holds p.mu.
 func (p *Pool) unload(e *entry) <-chan struct{} {
 	eng := e.engine
 	e.state, e.engine, e.change, e.stale = Unloading, nil, make(chan struct{}), false
@@ -219,9 +219,10 @@ func (p *Pool) Unload(path string) error {
 	}
 }
 
-// unloadNow begins to unload a model. It returns a channel to wait for: the end of
-// the unload (going), or else the end of the load or of the model's use. It returns
-// nil if there is nothing to wait for.
+// unloadNow begins to unload a model. It returns a channel to wait on. If going
+// is true, the channel reports the end of the unload. Otherwise it reports the
+// end of a load, or of the model's use. It returns nil if there is nothing to
+// wait for.
 func (p *Pool) unloadNow(path string) (done <-chan struct{}, going bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,7 +249,7 @@ func (p *Pool) Remove(ctx context.Context, m hub.Model) error {
 	if p.fixed != nil {
 		return ErrFixed
 	}
-	if err := p.Unload(m.Path); err != nil && m.Profile == nil { // a derived model's files may be in use by another model
+	if err := p.Unload(m.Path); err != nil && m.Profile == nil { // another model may use the files of a derived model
 		return err
 	}
 	return p.library.Remove(ctx, m.Name)

@@ -1,5 +1,6 @@
-// Package pool holds the loaded models. It loads a model at its first use, leases
-// it to requests, makes room for other models, and unloads it after a while.
+// Package pool holds the loaded models. It loads a model at its first use and
+// leases it to requests. It unloads models to make room for others, or when
+// they were idle for a while.
 //
 //	p, err := pool.New(pool.Options{Library: models, Engine: options, Log: log})
 //	m, err := p.Find("smollm2")
@@ -7,8 +8,8 @@
 //	defer l.Release()
 //	l.Engine.Generate(ctx, request)
 //
-// A model is unloaded, loading, loaded, unloading, or failed. A Watcher is notified
-// of changes.
+// A model is unloaded, loading, loaded, unloading, or failed. Watchers are
+// notified of changes.
 package pool
 
 import (
@@ -24,7 +25,7 @@ import (
 	"godwit/engine"
 )
 
-// Options of a Pool.
+// Options configures a Pool.
 type Options struct {
 	Library *hub.Library // may be nil
 	Model   *hub.Model   // the only model; nil for the models of Library
@@ -33,10 +34,11 @@ type Options struct {
 	Engine    func(path string) (engine.Options, error)
 	KeepAlive time.Duration // how long an idle model stays loaded; negative: for ever
 	Watch     Watcher
-	// Free returns the free bytes for a load that replaces the model at path, or 0
-	// if unknown. If Free is nil, the device's free memory is used.
+	// Free returns the free bytes for a load that replaces the model at path,
+	// or 0 if that is unknown. If Free is nil, the device's free memory is
+	// used.
 	Free func(path string, o *engine.Options) int64
-	Log  *slog.Logger // nil for none
+	Log  *slog.Logger // nil to log nothing
 }
 
 // Fixed returns options that do not change, for Options.Engine.
@@ -44,14 +46,14 @@ func Fixed(o engine.Options) func(path string) (engine.Options, error) {
 	return func(string) (engine.Options, error) { return o, nil }
 }
 
-// Watcher is notified of changes to models. Its functions must not block or call the pool;
-// each may be nil.
+// Watcher is notified of changes to models. Its functions must not block or
+// call the pool. Each may be nil.
 type Watcher struct {
-	Changed   func()                             // the state of a model has changed
+	Changed   func()                             // called when the state of a model has changed
 	Loading   func(path string, share float64)   // progress of a load, from 0 to 1
 	Measuring func(path string, share float64)   // progress of the calibration before a load
 	Preparing func(path string, state Preparing) // progress of a calibration in the background
-	Step      func(engine.Step)                  // a step of a device; called on its goroutine
+	Step      func(engine.Step)                  // called after each step of a device, on its goroutine
 }
 
 // Pool is a set of loaded models.
@@ -67,16 +69,16 @@ type Pool struct {
 	parting  time.Duration // how long an unload waits for users
 	work     sync.WaitGroup
 
-	watching sync.Mutex // one Watch at a time
+	watching sync.Mutex // allows one call of Watch at a time
 	watchers atomic.Pointer[[]Watcher]
 
 	mu      sync.Mutex
 	keep    time.Duration
-	entries map[string]*entry // keyed by path
-	fixed   *entry            // the model for every request; may be nil
+	entries map[string]*entry // entries by path
+	fixed   *entry            // the model that answers every request; may be nil
 	closed  bool
-	changes int           // changes of any model's state so far
-	free    chan struct{} // closed when a model is no longer in use or is unloaded; nil if no load waits
+	changes int           // number of state changes of all models so far
+	free    chan struct{} // closed when a model is no longer in use or has been unloaded; nil if no load waits
 }
 
 // parting is how long an unload waits for users. A client may see the end of its
@@ -119,7 +121,7 @@ func (p *Pool) Preload() {
 	}
 }
 
-// Watch registers a watcher for changes from now on.
+// Watch registers a watcher, which is notified of changes from now on.
 func (p *Pool) Watch(w Watcher) {
 	p.watching.Lock()
 	defer p.watching.Unlock()
@@ -128,8 +130,8 @@ func (p *Pool) Watch(w Watcher) {
 	p.watchers.Store(&list)
 }
 
-// changed notifies watchers, and loads that wait for memory, of a new state. The
-// caller holds p.mu.
+// changed notifies watchers of a new state, and also loads that wait for
+// memory. The caller holds p.mu.
 func (p *Pool) changed() {
 	p.changes++
 	p.freed()
@@ -164,7 +166,8 @@ func (p *Pool) prepared(path string, state Preparing) {
 	}
 }
 
-// step runs on the device's goroutine for each token and does not allocate.
+// step notifies watchers of a device's step. It runs on the device's goroutine
+// for each token and does not allocate.
 func (p *Pool) step(st engine.Step) {
 	for _, w := range *p.watchers.Load() {
 		if w.Step != nil {
@@ -173,14 +176,15 @@ func (p *Pool) step(st engine.Step) {
 	}
 }
 
-// KeepAlive sets how long a model stays loaded after its last use; negative: for ever.
+// KeepAlive sets how long a model stays loaded after its last use. A negative
+// time means forever.
 func (p *Pool) KeepAlive(span time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keep = span
 }
 
-// Library returns the library of the models; nil without one.
+// Library returns the library of the models, or nil if there is none.
 func (p *Pool) Library() *hub.Library { return p.library }
 
 // Options returns the current options of a load of the model at a path. A plan made with
@@ -191,7 +195,7 @@ func (p *Pool) Options(path string) (engine.Options, error) {
 	return o, err
 }
 
-// account registers a load with the memory accounting of this process's models.
+// account makes a load use the memory accounting of this process's models.
 func (p *Pool) account(o *engine.Options) {
 	if o.Memory == nil {
 		o.Memory = &p.reserved

@@ -22,14 +22,14 @@ type Preparing struct {
 // The states of a background calibration.
 const (
 	Measuring = "measuring"
-	Waiting   = "waiting" // waiting for an answer or a load to end
+	Waiting   = "waiting" // waits until an answer or a load has ended
 	Prepared  = "done"
 	Unready   = "failed"
-	Stopped   = "stopped" // stopped by the user; the next load starts it again
+	Stopped   = "stopped" // the user stopped it; the next load starts it again
 )
 
-// preparer runs the calibrations that loads left for later. It runs one at a time,
-// and only while no model is in use.
+// preparer runs the calibrations that loads have postponed. It runs one at a
+// time, and only while no model is in use.
 type preparer struct {
 	ctx     context.Context
 	busy    func() bool
@@ -38,13 +38,13 @@ type preparer struct {
 	measure func(ctx context.Context, path string, o engine.Options, progress func(float64) error) error
 	work    sync.WaitGroup
 	rest    time.Duration // idle time before a calibration begins
-	look    time.Duration // interval between checks whether a model is in use
+	look    time.Duration // interval at which it checks whether a model is in use
 
 	mu     sync.Mutex
 	queue  []prepared
 	now    string             // path of the model being measured
 	cancel context.CancelFunc // cancels the calibration; nil if nothing is measured
-	idle   chan struct{}      // closed when nothing is measured
+	idle   chan struct{}      // closed when the current calibration has ended
 }
 
 type prepared struct {
@@ -145,9 +145,9 @@ func (p *preparer) prepare(ctx context.Context, q prepared) error {
 	})
 }
 
-// quiet waits until no model has been in use for a while. waits may be nil.
-// Otherwise it is called with 0 when the wait begins, and with the duration at the
-// end.
+// quiet waits until no model has been in use for a while. If waits is not nil,
+// it is called with 0 when the wait begins, and with the duration when the wait
+// ends.
 func (p *preparer) quiet(ctx context.Context, rest time.Duration, waits func(time.Duration)) error {
 	start := time.Now()
 	since, waited := start, false
@@ -161,7 +161,7 @@ func (p *preparer) quiet(ctx context.Context, rest time.Duration, waits func(tim
 			}
 			waited = true
 			if rest == 0 {
-				rest = p.rest // an answer may be followed by another
+				rest = p.rest // another answer may follow
 			}
 		} else if time.Since(since) >= rest {
 			break

@@ -18,9 +18,10 @@ func widen(o engine.Options, least int) engine.Options {
 	return o
 }
 
-// grow makes the next load use a context of at least the given length. If the model is
-// loaded with a shorter one, grow starts or schedules its unload and returns a channel to
-// wait on, or nil if there is nothing to wait for. The caller holds p.mu.
+// grow makes the next load use a context of at least the given length. If the
+// model is loaded with a shorter context, grow starts or schedules its unload
+// and returns a channel to wait on. It returns nil if there is nothing to wait
+// for. The caller holds p.mu.
 func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	e := p.entries[info.Path]
 	if e == nil {
@@ -40,14 +41,14 @@ func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 		return p.unload(e)
 	}
 	e.vacate()
-	if e.idle == nil { // later requests must wait too, or the model would never become idle
+	if e.idle == nil { // later requests must wait too, because the model would otherwise never become idle
 		e.idle = make(chan struct{})
 	}
 	return e.idle
 }
 
-// renew makes every model reload before its next use, once its current users are
-// done.
+// renew makes every loaded model reload before its next use, after its current
+// users have released it.
 func (p *Pool) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +65,7 @@ func (p *Pool) renew() {
 	}
 }
 
-// Fits returns an engine.MemoryError for a context that does not fit even if the
+// Fits returns an engine.MemoryError if a context does not fit even after the
 // loaded model is unloaded.
 func (p *Pool) Fits(m *hub.Model, least int) error {
 	p.mu.Lock()
@@ -96,7 +97,8 @@ func (p *Pool) makeRoom(next *entry) {
 			}
 		}
 		p.mu.Unlock()
-		// room for repacked weights and a cache of about the same size
+		// twice the size, because repacked weights and the cache need about as
+		// much as the file
 		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next) {
 			return
 		}

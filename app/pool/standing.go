@@ -27,9 +27,9 @@ type Standing struct {
 	Err     error          // error of the last load
 	Context int            // context of the loaded model in tokens
 	Bytes   int64          // weights and cache of the loaded model
-	Until   time.Time      // time of the unload; zero for never, or while in use
+	Until   time.Time      // time of the unload; zero if there is none, or while in use
 	Options engine.Options // options of the last load
-	Wanted  bool           // a load or unload waits until the model's users are done
+	Wanted  bool           // whether a load or an unload waits for the model's users
 }
 
 // Model is a model that requests can name, with its state.
@@ -89,7 +89,8 @@ func (p *Pool) busy() bool {
 	return false
 }
 
-// Health returns nil if the model of Options.Model is loaded, otherwise the reason.
+// Health reports whether the model of Options.Model has been loaded. If its load
+// failed, err is the reason. Without such a model, ready is true.
 func (p *Pool) Health() (ready bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +100,9 @@ func (p *Pool) Health() (ready bool, err error) {
 	return false, p.fixed.err
 }
 
-// Usage sums the cells of all loaded models and their attention counters since the
-// load: values that Sparse V tested and skipped, and blocks with a saturated scale.
+// Usage holds sums over all loaded models: their cells, and their attention
+// counters since the load. The counters are the values that Sparse V tested and
+// skipped, and the blocks with a saturated scale.
 type Usage struct {
 	Models, Busy, Queued, Tokens, Cells, Free int
 	Considered, Skipped, Saturated            int64
@@ -157,18 +159,18 @@ func Embeds(m *hub.Model) bool { return m.NonCausal || engine.Encoder(m.Arch) }
 // Holding is the host memory that a loaded model uses, in bytes.
 type Holding struct {
 	Model     string `json:"model"`
-	Weights   int64  `json:"weights"`   // copied weights, without those read from the mapped file
+	Weights   int64  `json:"weights"`   // copied weights, without weights that are read from the mapped file
 	Cells     int64  `json:"cells"`     // packed pages
 	Exact     int64  `json:"exact"`     // exact pages and pinned rows
 	States    int64  `json:"states"`    // recurrent states
 	Scratch   int64  `json:"scratch"`   // intermediate results
-	Untouched int64  `json:"untouched"` // unused part of cells, exact pages and states, which takes no memory yet
+	Untouched int64  `json:"untouched"` // unused part of cells, exact pages and states, which occupies no memory yet
 }
 
 // Holdings lists the memory of the loaded models.
 func (p *Pool) Holdings() (list []Holding) {
 	p.mu.Lock()
-	defer p.mu.Unlock() // keeps the models open in the meantime
+	defer p.mu.Unlock() // held so that the models stay open
 	for _, e := range p.entries {
 		if e.state == Loaded {
 			h := e.engine.Holding()

@@ -16,11 +16,12 @@ func (p *Pool) freed() {
 	}
 }
 
-// makeWay unloads an idle model for a load that lacks memory. If all models are in
-// use, it waits until the time late. It returns false if no model could be
-// unloaded. held reports that models in use occupy the memory.
+// makeWay unloads an idle model for a load that lacks memory. If all models are
+// in use, it waits for one to become idle until late fires. gone is false if no
+// model could be unloaded. held reports whether models in use occupy the
+// memory.
 func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) (gone, held bool) {
-	defer func() { // from here on, next may take memory that other loads wait for
+	defer func() { // from now on, next may use memory that other loads wait for
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		next.waits = false
