@@ -19,7 +19,7 @@ import (
 	"godwit/engine/gguf"
 )
 
-// blobAge is how long an uploaded file is kept if no model is made of it.
+// blobAge is how long an uploaded file is kept if no model is made from it.
 const blobAge = 24 * time.Hour
 
 var digestForm = regexp.MustCompile(`^sha256[:-]([0-9a-f]{64})$`)
@@ -60,7 +60,7 @@ func (l *Library) holder(sum string) (entry, bool, error) {
 	return entry{}, false, nil
 }
 
-// WriteBlob stores an upload. It discards a file that does not have the digest.
+// WriteBlob stores an upload. It discards the file if its digest is wrong.
 func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, size int64) (err error) {
 	path, sum, err := l.blob(digest)
 	if err != nil {
@@ -101,7 +101,7 @@ func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, siz
 	return os.Rename(f.Name(), path)
 }
 
-// sweep removes uploads that no model was made of.
+// sweep removes old uploads from which no model was made.
 func (l *Library) sweep(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -116,8 +116,9 @@ func (l *Library) sweep(dir string) {
 	}
 }
 
-// Assemble makes a model from uploaded GGUF files. digests maps file names to
-// digests. If an existing model has the only file, the new model shares it.
+// Assemble makes a model from uploaded GGUF files. files maps file names to
+// digests. If there is only one file and an existing model has it, the new
+// model shares it.
 func (l *Library) Assemble(ctx context.Context, name string, files map[string]string, p Profile) (Model, error) {
 	if err := checkDerived(name); err != nil {
 		return Model{}, err
@@ -142,7 +143,7 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 			return Model{}, fmt.Errorf("%w: file %.64q, %s was not uploaded", ErrNotFound, file, files[file])
 		}
 		m := l.model(e, false)
-		m.Profile, p.From = nil, m.Name // only the file is shared
+		m.Profile, p.From = nil, m.Name // the models share only the file
 		return l.Derive(ctx, name, &m, p)
 	}
 	e, err := l.adopt(name, path, sum)
@@ -156,7 +157,7 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 	return l.profiled(ctx, m.Name, p)
 }
 
-// empty reports whether a profile sets nothing.
+// empty reports whether a profile has no settings.
 func (p *Profile) empty() bool {
 	return p.System == "" && p.Template == "" && p.Parameters == nil && p.Messages == nil && p.Licence == ""
 }
@@ -190,7 +191,7 @@ func (l *Library) adopt(name, path, sum string) (entry, error) {
 	}, nil
 }
 
-// profiled adds a profile to a model with files of its own.
+// profiled adds a profile to a model that has its own files.
 func (l *Library) profiled(ctx context.Context, name string, p Profile) (Model, error) {
 	var e entry
 	err := l.change(ctx, func(x *index) error {

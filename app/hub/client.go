@@ -22,7 +22,7 @@ type client struct {
 	token        string
 	allowHTTP    bool
 	allowPrivate bool
-	loopback     bool // the hub runs on this machine
+	loopback     bool // whether the hub runs on this machine
 	http         *http.Client
 }
 
@@ -51,13 +51,13 @@ func newClient(base *url.URL, o Options) (*client, error) {
 			ResponseHeaderTimeout:  60 * time.Second,
 			IdleConnTimeout:        30 * time.Second,
 			MaxResponseHeaderBytes: 1 << 20,
-			DisableCompression:     true, // a download's length must be the file's length
+			DisableCompression:     true, // the length of a response must be the length of the file
 		},
 	}
 	return c, nil
 }
 
-// proxyAddresses lists the proxies in the environment as host:port.
+// proxyAddresses returns the proxies in the environment, as host:port.
 func proxyAddresses() map[string]bool {
 	list := map[string]bool{}
 	for _, scheme := range []string{"http", "https"} {
@@ -209,8 +209,8 @@ func unreached(err error) error {
 	return fmt.Errorf("%w: %w", ErrNetwork, err)
 }
 
-// statusError converts an unsuccessful response to an error that says what to do.
-// what is the repository or file that was requested.
+// statusError converts an unsuccessful response to an error with advice for the
+// user. what is the repository or file that was requested.
 func statusError(resp *http.Response, what string, token bool) error {
 	hint := "add an access token of an account that may read it (Settings, Library, or HF_TOKEN)"
 	if token {
@@ -236,7 +236,7 @@ func statusError(resp *http.Response, what string, token bool) error {
 	}
 }
 
-// retriable reports whether a status may be different on another try.
+// retriable reports whether another try may get a different status.
 func retriable(code int) bool {
 	return code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500
 }

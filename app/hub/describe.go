@@ -12,20 +12,20 @@ import (
 	"godwit/engine/gguf"
 )
 
-// Info is the information in a model file about itself.
+// Info holds what a model file contains about the model.
 type Info struct {
 	Arch       string `json:"arch"`
 	Title      string `json:"title,omitempty"` // general.name
 	Quant      string `json:"quant"`           // such as Q4_K_M
 	Parameters int64  `json:"parameters"`      // number of weights
-	Context    int    `json:"context"`         // trained context length in tokens; 0 if unknown
+	Context    int    `json:"context"`         // context length in training, in tokens; 0 if unknown
 	Layers     int    `json:"layers"`
 	Embedding  int    `json:"embedding"`
 	Heads      int    `json:"heads"`
 	KVHeads    int    `json:"kv_heads"`
 	HeadDim    int    `json:"head_dim"` // head dimension of K; 0 if unknown
 	Vocab      int    `json:"vocab"`
-	Template   string `json:"template,omitempty"` // chat template; List omits it
+	Template   string `json:"template,omitempty"` // chat template; omitted by List
 	Licence    string `json:"licence,omitempty"`
 	Base       string `json:"-"` // general.basename, otherwise general.name, in lower case
 	Chats      bool   `json:"-"` // has a chat template
@@ -58,7 +58,7 @@ func describe(f *gguf.File) Info {
 			return int(min(v, math.MaxInt32))
 		}
 		a, _ := f.KV.Value(key)
-		list, _ := a.First(mostLayers).Ints() // for one value per layer, the largest is used
+		list, _ := a.First(mostLayers).Ints() // if there is a value per layer, the largest is used
 		if len(list) == 0 {
 			return 0
 		}
@@ -165,8 +165,8 @@ var fileTypes = map[uint64]string{
 	32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0",
 }
 
-// quantisation returns the quantisation that the file states. If the tensors have
-// none of its types, it returns the type with the most bytes.
+// quantisation returns the quantisation that the file states. If no tensor has
+// one of its types, it returns the tensor type with the most bytes.
 func quantisation(f *gguf.File) string {
 	bytes := map[dtype.Type]int{}
 	for i := range f.Tensors {

@@ -23,8 +23,8 @@ import (
 
 // remote is a file to download.
 type remote struct {
-	path   string // relative to the hub's URL
-	local  string // relative to the model folder
+	path   string // path on the hub, relative to its URL
+	local  string // path on disk, relative to the model folder
 	size   int64
 	sha256 string // "" until the hub's response contains it
 }
@@ -41,7 +41,8 @@ func createPart(root *os.Root, name string) (partFile, error) {
 	return root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 }
 
-// partNote is stored next to a .part file and describes the finished file.
+// partNote describes the finished file of a download. It is stored next to the
+// .part file.
 type partNote struct {
 	Ref    string `json:"ref"` // reference to pull to continue the download
 	Path   string `json:"path"`
@@ -52,7 +53,7 @@ type partNote struct {
 const (
 	partSuffix = ".part"
 	noteSuffix = ".part.json"
-	spare      = 64 << 20 // bytes of free disk space to leave
+	spare      = 64 << 20 // bytes of disk space that must remain free
 	maxTries   = 8        // maximum number of consecutive tries without tryGain bytes of progress
 	tryGain    = 1 << 20
 	maxWait    = 60 * time.Second
@@ -66,12 +67,13 @@ type transfer struct {
 	root   *os.Root
 	part   partFile
 	sum    hash.Hash
-	n      int64 // number of bytes in part that sum includes
+	n      int64 // number of bytes of part that sum covers
 	report func(phase Phase, n int64)
 }
 
-// download makes sure that the file is in the model folder. It calls report with
-// the number of bytes downloaded. A cancelled download stays as a .part file.
+// download makes sure that the file is in the model folder. It calls report
+// with the number of downloaded bytes. A cancelled download stays as a .part
+// file.
 func (l *Library) download(ctx context.Context, root *os.Root, ref string, r *remote, report func(Phase, int64)) (err error) {
 	if err := root.MkdirAll(filepath.Dir(r.local), 0o755); err != nil {
 		return err
@@ -98,7 +100,7 @@ func (l *Library) download(ctx context.Context, root *os.Root, ref string, r *re
 	}
 	err = t.run(ctx)
 	if errors.Is(err, ErrDigest) && resumed {
-		// the data of an earlier try may be wrong
+		// the data from an earlier try may be wrong
 		if err = t.restart(); err == nil {
 			err = t.run(ctx)
 		}
@@ -176,8 +178,8 @@ func (t *transfer) read(ctx context.Context, f io.Reader) error {
 
 func (t *transfer) digest() string { return hex.EncodeToString(t.sum.Sum(nil)) }
 
-// begin opens the .part file and continues an earlier try if that was for the same
-// file. It checks the free disk space.
+// begin opens the .part file. It continues an earlier try if that was a
+// download of the same file. It checks the free disk space.
 func (t *transfer) begin(ctx context.Context, ref string) (resumed bool, err error) {
 	name := t.remote.local + partSuffix
 	old, err := readNote(t.root, t.remote.local+noteSuffix)
@@ -264,17 +266,18 @@ func (t *transfer) run(ctx context.Context) error {
 	return nil
 }
 
-// backoff doubles from the first pause to half a minute, plus or minus a third.
+// backoff returns the pause before another try. The pause doubles up to half a
+// minute, and varies by up to a third.
 func (l *Library) backoff(tries int) time.Duration {
 	d := min(l.pause<<min(tries-1, 10), 30*time.Second)
 	return d + rand.N(d/3+1)
 }
 
-// never as a wait means that another try is pointless.
+// never is the pause before another try if trying again is pointless.
 const never = time.Duration(-1)
 
-// try makes one request and writes the response. With an error, it returns how long
-// to wait before the next try: 0 for the usual time, or never.
+// try makes one request and writes the response. If it fails, it also returns
+// how long to wait before the next try. 0 selects the usual time.
 func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -317,7 +320,7 @@ func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 	return t.copy(resp.Body, cancel)
 }
 
-// promise takes the digest from the hub's own response, which redirects to the
+// promise reads the digest from the hub's own response, which redirects to the
 // data, and compares it with the digest from the API.
 func (t *transfer) promise(resp *http.Response) error {
 	first := resp
@@ -345,7 +348,8 @@ func (t *transfer) checkLength(resp *http.Response) error {
 		if m == nil || m[1] != strconv.FormatInt(t.n, 10) || m[3] != "*" && m[3] != strconv.FormatInt(t.remote.size, 10) {
 			return fmt.Errorf("%w: requested the bytes from %d of %d, the server sent %q", ErrSize, t.n, t.remote.size, resp.Header.Get("Content-Range"))
 		}
-		// a server may send less than requested; the rest is requested next
+		// a server may send less than was requested; the next request gets the
+		// rest
 		if n := resp.ContentLength; n > missing {
 			return fmt.Errorf("%w: %d bytes are missing, the server sends %d", ErrSize, missing, n)
 		}
@@ -357,9 +361,9 @@ func (t *transfer) checkLength(resp *http.Response) error {
 	return nil
 }
 
-// copy writes the body to the part. If the body stalls or breaks off, another try
-// may succeed. A body with more bytes than the file is an error that another try
-// cannot fix.
+// copy writes the body to the part. If the body stalls or ends early, another
+// try may succeed. If it has more bytes than the file, no other try can
+// succeed.
 func (t *transfer) copy(body io.Reader, cancel func()) (wait time.Duration, err error) {
 	stalled := time.AfterFunc(t.l.stall, cancel)
 	defer stalled.Stop()
@@ -395,8 +399,8 @@ func (t *transfer) write(b []byte) error {
 	return err
 }
 
-// finish renames the part to the file's name, or keeps it for another try. It
-// removes a part with the wrong content.
+// finish gives the .part file its final name, or keeps it for another try. It
+// removes the file if its content is wrong.
 func (t *transfer) finish(err error) error {
 	name := t.remote.local
 	if err == nil {

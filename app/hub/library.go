@@ -24,14 +24,14 @@ type Model struct {
 	Name    string    `json:"name"`
 	Path    string    `json:"path"` // absolute path of the first file
 	Paths   []string  `json:"paths"`
-	Size    int64     `json:"size"`             // bytes of all files
+	Size    int64     `json:"size"`             // total size of all files
 	SHA256  string    `json:"sha256,omitempty"` // SHA-256 of the first file; "" if it was never computed
 	Licence string    `json:"licence,omitempty"`
 	Ref     string    `json:"ref,omitempty"`    // pulled reference
-	Source  string    `json:"source,omitempty"` // owner/repo@commit, or package==version
-	Linked  bool      `json:"linked"`           // the files are outside the model folder and are never deleted
+	Source  string    `json:"source,omitempty"` // owner/repo@commit or package==version
+	Linked  bool      `json:"linked"`           // whether the files are outside the model folder; such files are never deleted
 	Added   time.Time `json:"added,omitzero"`
-	Error   string    `json:"error,omitempty"`   // why the model cannot be used
+	Error   string    `json:"error,omitempty"`   // reason why the model cannot be used
 	Profile *Profile  `json:"profile,omitempty"` // profile of a model that shares another model's files
 	Info
 }
@@ -152,7 +152,7 @@ func (l *Library) unlisted(p string, linked bool) entry {
 		}
 		e.Files = append(e.Files, f)
 	}
-	for _, demo := range fetch.Demos() { // downloaded by a test or an earlier version
+	for _, demo := range fetch.Demos() { // an earlier version or a test has downloaded the file
 		if filepath.Base(p) == demo.File && e.Files[0].Size == demo.Size && !linked {
 			e.Name, e.Ref, e.Licence = demo.Name, demo.Name, demo.Licence
 		}
@@ -163,11 +163,12 @@ func (l *Library) unlisted(p string, linked bool) entry {
 // Limits of the search for models in a folder.
 const (
 	scanDepth = 5
-	scanMost  = 10000 // number of files and folders
+	scanMost  = 10000 // maximum number of files and folders
 )
 
-// scan finds the GGUF files below dir, and for a split model its first part. It
-// skips hidden files and folders and files that are not models by themselves.
+// scan finds the GGUF files below dir. Of a split model, it finds the first
+// part. It skips hidden files and folders, and files that are not complete
+// models.
 func scan(dir string) ([]string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

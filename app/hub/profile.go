@@ -16,11 +16,11 @@ import (
 // Profile holds the settings that a derived model adds to its base model. The two
 // models share their files.
 type Profile struct {
-	From       string          `json:"from"` // name of the base model when this one was made
+	From       string          `json:"from"` // name of the base model at the time of derivation
 	System     string          `json:"system,omitempty"`
 	Template   string          `json:"template,omitempty"`                // Jinja
 	Parameters json.RawMessage `json:"parameters,omitempty" ts:"unknown"` // object of sampling options
-	Messages   json.RawMessage `json:"messages,omitempty" ts:"unknown[]"` // list of messages at the start of every conversation
+	Messages   json.RawMessage `json:"messages,omitempty" ts:"unknown[]"` // messages at the start of every conversation
 	Licence    string          `json:"licence,omitempty"`
 }
 
@@ -38,10 +38,11 @@ func checkDerived(name string) error {
 	return nil
 }
 
-// Derive adds a model to the library that shares another model's files. It replaces
-// an earlier derived model of the same name. If the name belongs to the base model
-// itself, that model gets the profile. A different model with files of its own is
-// never replaced, because its files would have no name any more.
+// Derive adds a model to the library that shares another model's files. It
+// replaces an earlier derived model of the same name. If the name belongs to
+// the base model itself, that model gets the profile. Derive never replaces a
+// different model that has its own files, because no name would refer to these
+// files any more.
 func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profile) (Model, error) {
 	if err := checkDerived(name); err != nil {
 		return Model{}, err
@@ -123,8 +124,8 @@ func (p Profile) over(old *Profile) Profile {
 	return out
 }
 
-// forget removes a derived model from the index. Files that only derived models use
-// are deleted with the last of them.
+// forget removes a derived model from the index. Files that only derived models
+// use are deleted with the last of these models.
 func (l *Library) forget(ctx context.Context, e *entry) error {
 	var orphans []string
 	err := l.change(ctx, func(x *index) error {

@@ -11,14 +11,15 @@ import (
 	"godwit/engine/gguf"
 )
 
-// isProjector reports whether a file's name is that of a picture projector.
+// isProjector reports whether a file has the name of a picture projector.
 func isProjector(name string) bool {
 	name = strings.ToLower(filepath.Base(name))
 	return strings.HasPrefix(name, "mmproj") && filepath.Ext(name) == ".gguf"
 }
 
-// projectorTypes lists types of projectors in order of preference: 16 bits, then 8
-// bits, then full precision, which costs memory and gains nothing.
+// projectorTypes lists the types of projectors in order of preference. 16 bits
+// come first, then 8 bits. Full precision is last, because it costs memory and
+// gains nothing.
 var projectorTypes = []string{"F16", "BF16", "Q8_0", "F32"}
 
 // projectorOf picks one of a repository's projectors, or returns nil if there is

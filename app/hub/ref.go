@@ -11,11 +11,12 @@ import (
 // owner/repo:file.gguf.
 type Ref struct {
 	Owner, Repo string
-	Select      string // quantisation or file; "" for the default
+	Select      string // quantisation or file name; empty for the default
 }
 
-// Names that are safe as folder names on every system: no separators, no leading or
-// trailing dot, and no characters with a special meaning in a shell or on Windows.
+// safeName matches names that are safe as folder names on every system. They
+// have no separators, no leading or trailing dot, and no characters with a
+// special meaning in a shell or on Windows.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._+-]*[A-Za-z0-9_+-])?$`)
 
 // pageOf is the path segment between the repository and the file in the hub's web
@@ -53,7 +54,8 @@ func safePart(s string) bool {
 	return len(s) <= 128 && safeName.MatchString(s) && !strings.Contains(s, "..") && !reserved(s)
 }
 
-// reserved reports whether a name is a device on Windows, with any extension.
+// reserved reports whether Windows reserves a name for a device, with any
+// extension.
 func reserved(s string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(s), ".")
 	switch stem {
@@ -77,7 +79,7 @@ func safePath(name string) error {
 	return nil
 }
 
-// local returns the place of a hub's file relative to the model folder.
+// local returns the path of a hub's file relative to the model folder.
 func (r Ref) local(file string) (string, error) {
 	if err := safePath(file); err != nil {
 		return "", err

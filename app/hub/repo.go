@@ -22,23 +22,25 @@ import (
 type Repo struct {
 	ID        string      `json:"id"` // owner/repo
 	Licence   string      `json:"licence,omitempty"`
-	Gated     bool        `json:"gated"` // downloading needs a token of an account that accepted the licence
+	Gated     bool        `json:"gated"` // whether downloading requires the token of an account that has accepted the licence
 	Downloads int64       `json:"downloads"`
 	Likes     int64       `json:"likes"`
 	Updated   string      `json:"updated,omitempty"` // RFC 3339
 	Models    []RepoModel `json:"models"`
 	Commit    string      `json:"commit,omitempty"`
-	Error     string      `json:"error,omitempty"` // why Models is empty
+	Error     string      `json:"error,omitempty"` // reason why Models is empty
 }
 
-// RepoModel is one model of a repository: one file, or all parts of a split one.
+// RepoModel is one model of a repository. It is one file, or all parts of a
+// split file.
 type RepoModel struct {
 	Name  string     `json:"name"`  // name of the first file
 	Quant string     `json:"quant"` // such as Q4_K_M; "" if the name does not contain it
 	Size  int64      `json:"size"`  // bytes of all files
 	Ref   string     `json:"ref"`   // reference to pull
 	Files []RepoFile `json:"files"`
-	// Projector is the file that the model needs to read pictures; nil for none.
+	// Projector is the file that the model needs to read pictures; nil if there
+	// is none.
 	Projector *RepoFile `json:"projector,omitempty"`
 }
 
@@ -46,14 +48,14 @@ type RepoModel struct {
 type RepoFile struct {
 	Name   string `json:"name"` // slash-separated
 	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256,omitempty"` // "" if the hub does not send it
+	SHA256 string `json:"sha256,omitempty"` // empty if the hub does not send it
 }
 
 // Limits of a hub's responses.
 const (
-	maxJSON     = 16 << 20 // bytes of a response
-	maxSiblings = 20000    // files of a repository
-	maxFile     = 1 << 50  // bytes of a file
+	maxJSON     = 16 << 20 // maximum bytes of a response
+	maxSiblings = 20000    // maximum files of a repository
+	maxFile     = 1 << 50  // maximum bytes of a file
 )
 
 // wireRepo is the description of a repository in the hub's API.
@@ -104,7 +106,8 @@ func (c *client) json(ctx context.Context, what, path string, query url.Values, 
 	return nil
 }
 
-// Repo requests a repository (owner/repo) and its models from the hub.
+// Repo gets the description of a repository (owner/repo) and its models from
+// the hub.
 func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 	ref, err := ParseRef(id)
 	if err != nil {
@@ -123,10 +126,10 @@ func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 	return r, nil
 }
 
-// Search requests repositories with GGUF files whose name matches the words of
-// query, with the files of each. It returns at most limit repositories (default 10,
-// at most 50), most downloaded first. If the files of a repository cannot be
-// listed, its Error says so.
+// Search finds repositories with GGUF files whose names match the words of
+// query, and lists the files of each. It returns at most limit repositories,
+// most downloaded first. limit is 10 by default and at most 50. If the files of
+// a repository cannot be listed, its Error says so.
 func (l *Library) Search(ctx context.Context, query string, limit int) ([]Repo, error) {
 	if limit <= 0 {
 		limit = 10
@@ -236,7 +239,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 		m := RepoModel{Name: f.Name, Quant: quantOf(f.Name), Size: f.Size, Files: []RepoFile{f}}
 		if _, no, count, ok := gguf.Part(f.Name); ok && count > 1 {
 			if no != 1 {
-				continue // listed with the model's first part
+				continue // it is listed with the model's first part
 			}
 			parts, _ := gguf.SplitParts(f.Name)
 			if m.Files, m.Size, ok = whole(parts, byName); !ok {
@@ -246,7 +249,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 		m.Ref, m.Projector = Ref{ref.Owner, ref.Repo, m.Quant}.String(), projector
 		list = append(list, m)
 	}
-	// if a quantisation occurs twice, the file name distinguishes the two
+	// if two files have the same quantisation, the file name distinguishes them
 	count := map[string]int{}
 	for _, m := range list {
 		count[m.Ref]++
@@ -277,7 +280,8 @@ func toSlash(s string) string { return strings.ReplaceAll(s, `\`, "/") }
 
 var quantName = regexp.MustCompile(`(?i)(?:^|[-._])((?:UD-)?(?:I?Q[1-8](?:_[0-9A-Z]+)*|TQ[1-4]_[0-9A-Z]+|MXFP4(?:_MOE)?|NVFP4|BF16|F16|F32|FP16|FP32))(?:[-._]|$)`)
 
-// quantOf reads the quantisation from a file name, or else from its folder's name.
+// quantOf reads the quantisation from a file name, or otherwise from the name
+// of its folder.
 func quantOf(name string) string {
 	name = strings.TrimSuffix(name, path.Ext(name))
 	for part := range strings.SplitSeq(path.Base(name)+"/"+path.Dir(name), "/") {
@@ -288,8 +292,9 @@ func quantOf(name string) string {
 	return ""
 }
 
-// Quantisations in order of preference if the reference does not name one: first
-// those small enough for most machines, then the closest ones.
+// preferred lists quantisations in order of preference, for references that do
+// not name one. The first ones are small enough for most machines. The ones
+// closest to them follow.
 var preferred = []string{
 	"Q4_K_M", "UD-Q4_K_XL", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "MXFP4_MOE",
 	"Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0", "Q3_K_L", "Q3_K_M", "BF16", "F16",
@@ -341,7 +346,7 @@ func (r Repo) matching(sel string) []RepoModel {
 	return nil
 }
 
-// listing lists models with their sizes, at most 20.
+// listing describes at most 20 models with their sizes.
 func listing(list []RepoModel) string {
 	var b strings.Builder
 	for i, m := range list {
@@ -361,7 +366,7 @@ func listing(list []RepoModel) string {
 	return b.String()
 }
 
-// Bytes formats a size for people, such as "1.2 GiB".
+// Bytes formats a size as text, such as "1.2 GiB".
 func Bytes(n int64) string {
 	const units = "KMGTPE"
 	if n < 1024 {

@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// freeSpace is unknown on this system. A full disk is noticed when a write fails.
+// freeSpace returns the maximum, because the free space is unknown on this
+// system. A full disk is noticed when a write fails.
 func freeSpace(string) (int64, error) { return math.MaxInt64, nil }
 
-// Space is unknown as well.
+// Space returns the maximum, because the free space is unknown on this system.
 func Space(string) (free, size int64, err error) { return math.MaxInt64, 0, nil }
 
 // diskFull reports whether a write failed because the disk is full.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeSpace returns the number of bytes that this user may still write below dir.
+// freeSpace returns the number of bytes that this user can still write below
+// dir.
 func freeSpace(dir string) (int64, error) {
 	free, _, err := Space(dir)
 	return free, err

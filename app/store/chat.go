@@ -17,20 +17,20 @@ import (
 // Limits of the data in a chat.
 const (
 	maxTitle   = 200      // runes
-	maxText    = 32 << 20 // bytes of one message, an attachment, or a system prompt
-	maxObject  = 1 << 20  // bytes of settings or statistics as JSON
-	autoLength = 60       // runes of a title made from a message
+	maxText    = 32 << 20 // maximum bytes of a message, an attachment, or a system prompt
+	maxObject  = 1 << 20  // maximum bytes of settings or statistics as JSON
+	autoLength = 60       // maximum runes of a title made from a message
 )
 
 // Chat is a conversation without its messages.
 type Chat struct {
 	ID       int64           `json:"id"`
-	Title    string          `json:"title"`  // empty until the first message, from which it is made
+	Title    string          `json:"title"`  // made from the first message; empty until then
 	Folder   int64           `json:"folder"` // 0 for none
 	Pinned   bool            `json:"pinned"`
 	Model    string          `json:"model"`
 	System   string          `json:"system"`
-	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // the page's settings object, with sampling options and others
+	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // the page's settings object, with sampling options and other settings
 	Created  time.Time       `json:"created"`
 	Updated  time.Time       `json:"updated"` // time of the last message
 }
@@ -47,14 +47,14 @@ type ChatChange struct {
 
 // List selects chats. Pinned chats come first, then the newest.
 type List struct {
-	Folder *int64 // nil for all chats; 0 for chats without a folder
+	Folder *int64 // nil lists all chats, and 0 lists chats without a folder
 	Skip   int
-	Limit  int // 0 for no limit
+	Limit  int // 0 means no limit
 }
 
 const chatColumns = "id, title, ifnull(folder, 0), pinned, model, system, settings, created, updated"
 
-// row is a *sql.Row or *sql.Rows.
+// row is implemented by *sql.Row and *sql.Rows.
 type row interface{ Scan(dest ...any) error }
 
 func scanChat(r row) (Chat, error) {
@@ -157,7 +157,7 @@ func each(ctx context.Context, q querier, query string, args []any, fn func(row)
 }
 
 // ChangeChat changes a chat and returns the result. A title that is set here is
-// kept. An empty title is replaced by one made from the first message.
+// kept. An empty title is replaced by a title made from the first message.
 func (s *Store) ChangeChat(ctx context.Context, id int64, change ChatChange) (Chat, error) {
 	var c Chat
 	err := s.write(ctx, fmt.Sprintf("change chat %d", id), func(tx *sql.Tx) error {
@@ -201,8 +201,8 @@ func (s *Store) ChangeChat(ctx context.Context, id int64, change ChatChange) (Ch
 	return c, err
 }
 
-// Suggest gives a chat a title that a model wrote, unless a person has named it. It
-// reports whether the chat has it now.
+// Suggest gives a chat a title that a model wrote, unless the user has named
+// it. It reports whether the chat has the title now.
 func (s *Store) Suggest(ctx context.Context, id int64, title string) (named bool, err error) {
 	title = cleanTitle(title)
 	err = s.write(ctx, fmt.Sprintf("name chat %d", id), func(tx *sql.Tx) error {
@@ -217,8 +217,8 @@ func (s *Store) Suggest(ctx context.Context, id int64, title string) (named bool
 	return named, err
 }
 
-// retitle sets the title of c. An empty title is replaced by one made from the
-// first message.
+// retitle sets the title of c. An empty title is replaced by a title made from
+// the first message.
 func retitle(ctx context.Context, tx *sql.Tx, c *Chat, title string) error {
 	auto := strings.TrimSpace(title) == ""
 	c.Title = cleanTitle(title)
@@ -300,7 +300,7 @@ func cleanText(text string) (string, error) {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"), nil
 }
 
-// cleanObject returns a compact JSON object, or {} for none.
+// cleanObject returns a compact JSON object, or {} if there is none.
 func cleanObject(object json.RawMessage) (json.RawMessage, error) {
 	if len(object) == 0 || string(object) == "null" {
 		return json.RawMessage("{}"), nil

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// saveEvery limits how much of an answer is lost if the program crashes.
+	// saveEvery is how often an answer is saved, which limits how much of it a
+	// crash loses.
 	saveEvery = time.Second
-	// silence is how long another process's answer may stay unsaved before it
-	// counts as ended.
+	// silence is how long an answer of another process may stay unsaved before
+	// it counts as ended.
 	silence = 10 * time.Second
 )
 
-// drafts are the messages that this process is writing.
+// drafts lists the messages that this process is writing.
 type drafts struct {
 	mu  sync.Mutex
 	ids map[int64]struct{}
@@ -64,8 +65,8 @@ type Draft struct {
 	saved time.Time
 }
 
-// Begin adds a message to a chat, empty or with the text to continue, and returns a
-// Draft for it.
+// Begin adds a message to a chat and returns a Draft for it. The message is
+// empty, or has the text to continue.
 func (s *Store) Begin(ctx context.Context, m Message) (*Draft, error) {
 	m.Status = Running
 	m, err := s.Append(ctx, m)
@@ -98,9 +99,9 @@ func (s *Store) Resume(ctx context.Context, id int64) (*Draft, error) {
 // Message returns the message as it was saved last.
 func (d *Draft) Message() Message { return d.m }
 
-// Save stores the result of text, at most once per second. Otherwise it does not
-// call text. If it fails, the stored text is unchanged, and the next call tries
-// again.
+// Save stores the result of text. If the last save was less than a second ago,
+// it does nothing and does not call text. If it fails, the stored text is
+// unchanged, and the next call tries again.
 func (d *Draft) Save(ctx context.Context, text func() (content, reasoning string)) error {
 	now := d.s.now()
 	if now.Sub(d.saved) < saveEvery {

@@ -18,16 +18,16 @@ import (
 const (
 	format        = "godwit-chats"
 	formatVersion = 1
-	maxImport     = 256 << 20 // bytes of an imported file
-	maxMessages   = 200_000   // messages per imported chat
-	maxChats      = 50_000    // chats per file
-	maxAll        = 1_000_000 // messages per file
-	maxFolders    = 1_000     // new folders per file
-	maxAttached   = 10_000    // attachments per imported message
+	maxImport     = 256 << 20 // maximum bytes of an imported file
+	maxMessages   = 200_000   // maximum messages per imported chat
+	maxChats      = 50_000    // maximum chats per file
+	maxAll        = 1_000_000 // maximum messages per file
+	maxFolders    = 1_000     // maximum new folders per file
+	maxAttached   = 10_000    // maximum attachments per imported message
 )
 
-// exportedChat is the JSON form of a chat, with everything except the ids of this
-// database.
+// exportedChat is the JSON form of a chat. It has everything except the ids of
+// this database.
 type exportedChat struct {
 	Chat
 	ID       *int64           `json:"id,omitempty"` // hides ID of Chat
@@ -38,7 +38,7 @@ type exportedChat struct {
 
 type exportedMessage struct {
 	Message
-	Chat     *int64   `json:"chat,omitempty"` // these three fields hide those of Message
+	Chat     *int64   `json:"chat,omitempty"` // these three fields hide fields of Message
 	Depth    *int     `json:"depth,omitempty"`
 	Branches *[]int64 `json:"branches,omitempty"`
 	Chosen   int64    `json:"chosen"`
@@ -113,11 +113,11 @@ func (s *Store) ExportJSON(ctx context.Context, w io.Writer, chats ...int64) err
 			return err
 		}
 		if i > 0 {
-			fmt.Fprint(out, ",") // out keeps the error, and Flush returns it
+			fmt.Fprint(out, ",") // out keeps an error until Flush returns it
 		}
 		fmt.Fprintln(out)
 		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false) // JSON inside the export, such as tool calls, stays unescaped
+		enc.SetEscapeHTML(false) // JSON texts in the export, such as tool calls, stay unescaped
 		if err := enc.Encode(e); err != nil {
 			return err
 		}
@@ -154,11 +154,11 @@ func (s *Store) exportChat(ctx context.Context, id int64) (exportedChat, error) 
 	return e, s.fault(name, err)
 }
 
-// Import stores the chats in a file as new ones. The file may be the output of
+// Import stores the chats in a file as new chats. The file may be the output of
 // ExportJSON or ExportMarkdown, Markdown with a heading for each speaker, or
-// another program's export. If Import fails, no chat is stored. Settings that fits
-// rejects are left out, and a nil fits accepts all. fits is called once per chat,
-// in order.
+// another program's export. If Import fails, no chat is stored. fits checks the
+// settings of each chat, in order. Settings that it rejects are left out. If
+// fits is nil, all settings are accepted.
 func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json.RawMessage) error) ([]Chat, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxImport+1))
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 	return imported, nil
 }
 
-// twins are the chats that existed before an import, by title and time.
+// twins holds the chats that existed before an import, by title and time.
 type twins map[string]bool
 
 func twinKey(title string, created time.Time) string {
@@ -379,7 +379,7 @@ func parentsFirst(messages []exportedMessage) ([]int, error) {
 	return order, nil
 }
 
-// sane returns t if the database can store it, else the current time.
+// sane returns t if the database can store it, and otherwise the current time.
 func (s *Store) sane(t time.Time) time.Time {
 	if y := t.UTC().Year(); y < 1970 || y > 9998 { // the year must have four digits in every time zone, because JSON times cannot have five
 		return time.UnixMilli(s.millis())
@@ -387,8 +387,8 @@ func (s *Store) sane(t time.Time) time.Time {
 	return t
 }
 
-// folders are the folders that an import has requested, by name. The empty name
-// means no folder.
+// folders holds the folders that an import has requested, by name. The empty
+// name stands for no folder.
 type folders struct {
 	tx   *sql.Tx
 	ids  map[string]int64

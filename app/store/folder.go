@@ -15,8 +15,8 @@ type Folder struct {
 	Position int    `json:"position"` // position in the list of folders
 }
 
-// SaveFolder stores a new folder at the end (ID 0), or renames and moves an
-// existing one.
+// SaveFolder stores a new folder at the end if ID is 0. Otherwise it renames
+// and moves an existing folder.
 func (s *Store) SaveFolder(ctx context.Context, f Folder) (Folder, error) {
 	if f.Name = cleanTitle(f.Name); f.Name == "" {
 		return f, s.fault("save folder", fmt.Errorf("%w: a folder needs a name", ErrInput))
@@ -57,7 +57,7 @@ func (s *Store) DeleteFolder(ctx context.Context, id int64) error {
 	})
 }
 
-// folderExists returns an error for an id without a folder, except 0.
+// folderExists returns an error if no folder has the id. 0 is always accepted.
 func folderExists(ctx context.Context, tx *sql.Tx, id int64) error {
 	if id == 0 {
 		return nil
@@ -76,14 +76,15 @@ type Preset struct {
 	ID       int64           `json:"id"`
 	Name     string          `json:"name"`
 	System   string          `json:"system"`
-	Model    string          `json:"model"` // empty: whatever the chat has
+	Model    string          `json:"model"` // empty to keep the chat's model
 	Settings json.RawMessage `json:"settings" ts:"ChatSettings"`
 }
 
-// maxPresets is the largest number of presets.
+// maxPresets is the maximum number of presets.
 const maxPresets = 1000
 
-// SavePreset stores a new preset (ID 0) or changes one. Names must be unique.
+// SavePreset stores a new preset if ID is 0. Otherwise it changes a preset.
+// Names must be unique.
 func (s *Store) SavePreset(ctx context.Context, p Preset) (Preset, error) {
 	err := s.write(ctx, "save preset", func(tx *sql.Tx) (err error) {
 		p, err = savePreset(ctx, tx, p)
@@ -128,7 +129,8 @@ func savePreset(ctx context.Context, tx *sql.Tx, p Preset) (Preset, error) {
 	return p, err
 }
 
-// PutPresets stores presets, all or none. Each replaces the preset with the same name.
+// PutPresets stores all of the presets, or none. Each one replaces the preset
+// with the same name.
 func (s *Store) PutPresets(ctx context.Context, list []Preset) error {
 	return s.write(ctx, "put presets", func(tx *sql.Tx) error {
 		for _, p := range list {

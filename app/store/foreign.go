@@ -11,9 +11,9 @@ import (
 )
 
 // foreignChat is a chat in another program's export, which is a list of chats.
-// ChatGPT writes a tree of messages by id (mapping), Claude writes a list
-// (chat_messages), Open WebUI nests the chat (chat), and others write a list of
-// roles and contents (messages).
+// ChatGPT writes a tree of messages by id (the field mapping). Claude writes a
+// list (chat_messages). Open WebUI nests the chat (chat). Others write a list
+// of roles and contents (messages).
 type foreignChat struct {
 	Title    string           `json:"title"`
 	Name     string           `json:"name"`
@@ -108,8 +108,8 @@ func (t *foreignTime) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// foreignContent is text, a list of parts, or an object with a text or parts. Parts
-// that are not text, such as a picture, are replaced by their name.
+// foreignContent is text, a list of parts, or an object with text or parts. A
+// part that is not text, such as a picture, is replaced by its name.
 type foreignContent string
 
 func (c *foreignContent) UnmarshalJSON(data []byte) error {
@@ -119,7 +119,7 @@ func (c *foreignContent) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-const contentDepth = 4 // nesting depth of parts
+const contentDepth = 4 // maximum nesting depth of parts
 
 func contentText(b *strings.Builder, data []byte, depth int) {
 	data = bytes.TrimSpace(data)
@@ -177,8 +177,8 @@ func contentText(b *strings.Builder, data []byte, depth int) {
 	}
 }
 
-// message converts a message for the store. It returns false if there is nothing to
-// show.
+// message converts a message for the store. It returns false if the message has
+// nothing to show.
 func (m *foreignMessage) message(now time.Time) (Message, bool) {
 	out := Message{Content: string(m.Content), Model: cmp.Or(m.Metadata.Model, m.Model), Created: now, Status: Done}
 	if out.Content == "" {
@@ -245,7 +245,7 @@ func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 	for i := range f.Mapping {
 		at[f.Mapping[i].ID] = i
 	}
-	ids := make([]int64, len(f.Mapping)) // ids of the messages that are kept
+	ids := make([]int64, len(f.Mapping)) // new ids of the messages that are kept; 0 for the others
 	kept := make([]Message, len(f.Mapping))
 	var next int64
 	for i := range f.Mapping {
@@ -282,7 +282,7 @@ func (f *foreignChat) tree(c *exportedChat, now time.Time) {
 	c.Chosen = chosen[0]
 }
 
-// idOf returns the id of a node, or 0 without one.
+// idOf returns the id of node i, or 0 if there is no such node.
 func idOf(ids []int64, i int) int64 {
 	if i < 0 {
 		return 0
@@ -290,8 +290,8 @@ func idOf(ids []int64, i int) int64 {
 	return ids[i]
 }
 
-// above returns for each node the nearest ancestor that is kept, or -1 if there is
-// none, which includes nodes in a cycle.
+// above returns the nearest kept ancestor of each node, or -1 if there is none.
+// A node in a cycle has none.
 func (f *foreignChat) above(at map[string]int, ids []int64) []int {
 	const unknown, walking = -2, -3
 	out := make([]int, len(f.Mapping))

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A chat in Markdown has its title and its visible messages, each under a heading.
-// Before each part, an HTML comment that readers do not see tells Import what the
-// part is, so that the text is restored byte for byte:
+// A chat in Markdown has its title and its visible messages, each under a
+// heading. Before each part is an HTML comment, which readers do not see. It
+// describes the part for Import, so that the text is restored byte for byte:
 //
 //	# Title
 //
@@ -28,7 +28,7 @@ const (
 
 // mark is the content of the comment before a part.
 type mark struct {
-	Part   string `json:"part"` // one of chat, message, reasoning, tool_calls, attachment
+	Part   string `json:"part"` // chat, message, reasoning, tool_calls or attachment
 	Role   Role   `json:"role,omitempty"`
 	Model  string `json:"model,omitempty"`
 	System string `json:"system,omitempty"`
@@ -80,7 +80,7 @@ func writePart(b *bytes.Buffer, m mark, heading, text string) {
 	enc := json.NewEncoder(&head)
 	// the default escapes keep "-->" out of the comment
 	if err := enc.Encode(m); err != nil {
-		panic("store: " + err.Error()) // marks contain only strings and a number
+		panic("store: " + err.Error()) // cannot fail, because marks contain only strings and a number
 	}
 	fmt.Fprintf(b, "%s%s%s\n%s\n\n", markOpen, bytes.TrimSpace(head.Bytes()), markClose, heading)
 	if text != "" {
@@ -119,7 +119,7 @@ func unfence(text string) string {
 	return inner[:end]
 }
 
-// readMarkdown parses a text with one chat and passes the chat on.
+// readMarkdown parses a text with one chat and calls store with it.
 func readMarkdown(data []byte, now time.Time, store func(*exportedChat) error) error {
 	c, err := parseMarkdown(string(data), now)
 	if err != nil {
@@ -129,7 +129,7 @@ func readMarkdown(data []byte, now time.Time, store func(*exportedChat) error) e
 }
 
 func parseMarkdown(text string, now time.Time) (exportedChat, error) {
-	if strings.Contains(text, markClose+"\r\n") { // an editor changed all line ends
+	if strings.Contains(text, markClose+"\r\n") { // an editor has changed all line ends
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 	}
 	if !strings.HasPrefix(text, markOpen) && !strings.Contains(text, "\n"+markOpen) {
@@ -182,7 +182,7 @@ func (c *exportedChat) addPart(part string, now time.Time) error {
 	if whole, ok := strings.CutSuffix(body, "\n\n"); ok {
 		body = whole
 	} else {
-		body = strings.TrimSuffix(body, "\n") // an editor removed blank lines at the end
+		body = strings.TrimSuffix(body, "\n") // an editor has removed blank lines at the end
 	}
 	body = unmarked.ReplaceAllString(body, "$1$2")
 	when := now

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Role says who wrote a message.
+// Role is the author of a message.
 type Role string
 
 // The roles of messages.
@@ -30,9 +30,9 @@ type Status string
 // The states of a message.
 const (
 	Done    Status = "done"
-	Running Status = "running" // being written by a Draft
-	Stopped Status = "stopped" // ended early; the text so far is kept
-	Failed  Status = "error"   // the field Error says why
+	Running Status = "running" // a Draft is writing the message
+	Stopped Status = "stopped" // the message ended early; its text so far is kept
+	Failed  Status = "error"   // the message failed; the field Error is the reason
 )
 
 var statuses = []Status{Done, Running, Stopped, Failed}
@@ -54,14 +54,14 @@ type Stats struct {
 	TotalMS      float64 `json:"total_ms,omitempty"`
 	TokensPerS   float64 `json:"tokens_per_s,omitempty"` // speed after the first token
 	Finish       string  `json:"finish,omitempty"`       // finish reason: stop, length or tool_calls
-	Full         bool    `json:"full,omitempty"`         // the answer ended because the context was full
+	Full         bool    `json:"full,omitempty"`         // whether the answer ended because the context was full
 }
 
 // Message is one node in a chat's tree.
 type Message struct {
 	ID          int64           `json:"id"`
 	Chat        int64           `json:"chat"`
-	Parent      int64           `json:"parent"` // previous message; 0 for none
+	Parent      int64           `json:"parent"` // id of the previous message; 0 if there is none
 	Role        Role            `json:"role"`
 	Content     string          `json:"content"`
 	Reasoning   string          `json:"reasoning,omitempty"`
@@ -214,8 +214,8 @@ func (s *Store) append(ctx context.Context, tx *sql.Tx, m *Message) error {
 	return show(ctx, tx, m.Chat, up)
 }
 
-// touch sets the time at which a chat was last used. A chat without a title gets
-// one from its first user message.
+// touch sets the time at which a chat was last used. A chat without a title
+// gets a title made from its first user message.
 func (s *Store) touch(ctx context.Context, tx *sql.Tx, m *Message) error {
 	var title string
 	var auto bool

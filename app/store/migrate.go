@@ -16,8 +16,8 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// migrations are the steps from an empty database to the current schema, in order.
-// A released step is never changed.
+// migrations lists the steps from an empty database to the current schema, in
+// order. A released step is never changed.
 var migrations = readMigrations()
 
 func readMigrations() []string {
@@ -71,15 +71,15 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 }
 
 const (
-	// checkMark is the name suffix of an empty file. The file makes the next Open
-	// check the database, whatever its size.
+	// checkMark is the suffix of an empty file next to the database. The file
+	// makes the next Open check the database, whatever its size.
 	checkMark = ".check"
 	// smallFile is the size of a database up to which every Open checks it.
 	smallFile = 16 << 20
 )
 
-// needsCheck reports whether Open must read the whole database: it is small, was
-// not closed, or was found to be damaged.
+// needsCheck reports whether Open must read the whole database, because it is
+// small, was not closed, or was found to be damaged.
 func needsCheck(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() <= smallFile {

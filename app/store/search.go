@@ -15,7 +15,7 @@ import (
 type Hit struct {
 	Chat    int64     `json:"chat"`
 	Title   string    `json:"title"`
-	Message int64     `json:"message"` // 0 if the words are in the title
+	Message int64     `json:"message"` // id of the message; 0 if the words are in the title
 	Role    Role      `json:"role,omitempty"`
 	Snippet string    `json:"snippet"` // the words with the text around them
 	Marks   [][2]int  `json:"marks"`   // positions of the words in Snippet, in UTF-16 units as in JavaScript
@@ -25,12 +25,13 @@ type Hit struct {
 const (
 	maxTerms   = 16
 	maxHits    = 200
-	gram       = 3  // number of runes that a word must have for the index
-	snippetLen = 80 // runes before and after the first word found
+	gram       = 3  // minimum number of runes of a word that the index finds
+	snippetLen = 80 // number of runes shown before and after the first found word
 )
 
-// Search finds the chats and messages that contain all words of query, in any order
-// and case, also as parts of words. Titles come first, then messages, newest first.
+// Search finds the chats and messages that contain all words of query, in any
+// order and case, even as parts of words. Titles come first, then messages from
+// newest to oldest.
 func (s *Store) Search(ctx context.Context, query string, limit int) ([]Hit, error) {
 	query, err := cleanText(query)
 	if err != nil {
@@ -69,9 +70,9 @@ func (s *Store) Search(ctx context.Context, query string, limit int) ([]Hit, err
 	return hits, s.fault("search", err)
 }
 
-// match builds the SQL condition for words. The index finds words of three runes and
-// more. Shorter words are looked for in the text of the rows that the index found, or of
-// all rows if every word is short.
+// match builds the SQL condition for words. The index finds words of three or
+// more runes. Shorter words are searched in the text of the rows that the index
+// found, or of all rows if every word is short.
 func match(index, id, column string, terms []string) (where string, args []any) {
 	var long, conditions []string
 	for _, t := range terms {
@@ -98,7 +99,7 @@ func match(index, id, column string, terms []string) (where string, args []any) 
 	return strings.Join(conditions, " AND "), args
 }
 
-// cases returns the spellings of a short word in lower, upper and title case.
+// cases returns a short word in lower, upper and title case.
 func cases(word string) []string {
 	runes := []rune(word)
 	first := string(unicode.ToUpper(runes[0])) + strings.ToLower(string(runes[1:]))
@@ -107,7 +108,8 @@ func cases(word string) []string {
 	return slices.Compact(forms)
 }
 
-// snippet cuts out the text around the first word found and marks all words in it.
+// snippet cuts out the text around the first found word and marks all words in
+// it.
 func snippet(text string, terms []string) (string, [][2]int) {
 	runes := []rune(text)
 	folded := fold(runes)

@@ -1,7 +1,7 @@
 // Package store keeps chats and presets in one SQLite database.
 //
-// A chat is a tree of messages. Editing a message or asking again starts a new
-// branch, and each message records which of its answers is visible.
+// A chat is a tree of messages. Editing a message or generating another answer
+// starts a new branch. Each message records which of its answers is visible.
 //
 //	s, err := store.Open(path, store.Options{})
 //	chat, err := s.CreateChat(ctx, store.Chat{Model: "demo"})
@@ -10,9 +10,9 @@
 //	... draft.Save while tokens arrive, then draft.Finish
 //	page, err := s.Path(ctx, chat.ID, store.Page{})
 //
-// Every change is one transaction, which is stored completely or, with an error,
-// not at all. A Store is safe for concurrent use, and two processes may open the
-// same database.
+// Every change is one transaction, which is stored completely. If it returns an
+// error, nothing is stored. A Store is safe for concurrent use, and two
+// processes may open the same database.
 package store
 
 import (
@@ -33,7 +33,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// The classes of errors.
+// Classes of errors.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrInput    = errors.New("bad input")
@@ -42,7 +42,7 @@ var (
 	ErrNewer    = errors.New("database of a newer Godwit")
 )
 
-// Options of Open. The zero value works.
+// Options configures Open. The zero value works.
 type Options struct {
 	Now func() time.Time // clock; nil for time.Now
 
@@ -56,7 +56,7 @@ type Store struct {
 	now     func() time.Time
 	damaged atomic.Bool
 
-	writing sync.Mutex // allows one writing transaction at a time, as SQLite does
+	writing sync.Mutex // allows one writing transaction at a time, because SQLite does too
 	drafts  drafts
 }
 
@@ -136,7 +136,7 @@ func openDB(path string, maxPages int) (*sql.DB, error) {
 func dsn(path string, maxPages int) string {
 	slashed := filepath.ToSlash(path)
 	if filepath.IsAbs(path) && !strings.HasPrefix(slashed, "/") {
-		slashed = "/" + slashed // C:/… on Windows
+		slashed = "/" + slashed // paths on Windows begin with a drive, such as C:/
 	}
 	pragmas := []string{
 		"busy_timeout(30000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)",

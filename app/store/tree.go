@@ -76,8 +76,8 @@ func (s *Store) Choose(ctx context.Context, id int64) error {
 
 // Page selects a part of the active path. The zero value selects all of it.
 type Page struct {
-	Before int // only messages with a smaller Depth; 0 for all
-	Limit  int // maximum number of messages, counted from the end; 0 for all
+	Before int // only messages with a smaller Depth; 0 selects all
+	Limit  int // maximum number of messages, counted from the end; 0 selects all
 }
 
 // Path returns the visible messages in order, and the number of all visible
@@ -129,7 +129,7 @@ func activePath(ctx context.Context, tx *sql.Tx, chat int64) (path []int64, chil
 	}
 	at := int64(0)
 	for len(path) <= len(links) {
-		// if the chosen branch is gone, the newest one is used
+		// if the chosen branch was deleted, the newest one is visible
 		if l, ok := links[next]; !ok || l.parent != at {
 			ids := children[at]
 			if len(ids) == 0 {
@@ -162,8 +162,8 @@ func (s *Store) messages(ctx context.Context, tx *sql.Tx, ids []int64) ([]Messag
 	return messages, err
 }
 
-// DeleteMessage deletes a message and everything below it. A neighbouring branch
-// becomes visible.
+// DeleteMessage deletes a message and everything below it. Another branch
+// becomes visible if there is one.
 func (s *Store) DeleteMessage(ctx context.Context, id int64) error {
 	return s.write(ctx, fmt.Sprintf("delete message %d", id), func(tx *sql.Tx) error {
 		var chat int64

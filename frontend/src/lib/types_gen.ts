@@ -21,7 +21,7 @@ export interface Attachment {
 
 export interface Stats {
   prompt_tokens?: number;
-  /** prompt tokens that were in the cache and not computed again */
+  /** prompt tokens that came from the cache and were not computed again */
   cached_tokens?: number;
   /** cached tokens that were read from disk */
   resumed_tokens?: number;
@@ -33,7 +33,7 @@ export interface Stats {
   tokens_per_s?: number;
   /** finish reason: stop, length or tool_calls */
   finish?: string;
-  /** the answer ended because the context was full */
+  /** whether the answer ended because the context was full */
   full?: boolean;
 }
 
@@ -49,7 +49,7 @@ export interface ToolCall {
 export interface Message {
   id: number;
   chat: number;
-  /** previous message; 0 for none */
+  /** id of the previous message; 0 if there is none */
   parent: number;
   role: Role;
   content: string;
@@ -78,14 +78,14 @@ export interface ChatSettings {
 
 export interface Chat {
   id: number;
-  /** empty until the first message, from which it is made */
+  /** made from the first message; empty until then */
   title: string;
   /** 0 for none */
   folder: number;
   pinned: boolean;
   model: string;
   system: string;
-  /** the page's settings object, with sampling options and others */
+  /** the page's settings object, with sampling options and other settings */
   settings: ChatSettings;
   created: string;
   /** time of the last message */
@@ -103,7 +103,7 @@ export interface Preset {
   id: number;
   name: string;
   system: string;
-  /** empty: whatever the chat has */
+  /** empty to keep the chat's model */
   model: string;
   settings: ChatSettings;
 }
@@ -111,7 +111,7 @@ export interface Preset {
 export interface Hit {
   chat: number;
   title: string;
-  /** 0 if the words are in the title */
+  /** id of the message; 0 if the words are in the title */
   message: number;
   role?: Role;
   /** the words with the text around them */
@@ -138,14 +138,14 @@ export interface Preparing {
 }
 
 export interface Profile {
-  /** name of the base model when this one was made */
+  /** name of the base model at the time of derivation */
   from: string;
   system?: string;
   /** Jinja */
   template?: string;
   /** object of sampling options */
   parameters?: unknown;
-  /** list of messages at the start of every conversation */
+  /** messages at the start of every conversation */
   messages?: unknown[];
   licence?: string;
 }
@@ -178,19 +178,19 @@ export interface Model {
   /** absolute path of the first file */
   path: string;
   paths: string[];
-  /** bytes of all files */
+  /** total size of all files */
   size: number;
   /** SHA-256 of the first file; "" if it was never computed */
   sha256?: string;
   licence?: string;
   /** pulled reference */
   ref?: string;
-  /** owner/repo@commit, or package==version */
+  /** owner/repo@commit or package==version */
   source?: string;
-  /** the files are outside the model folder and are never deleted */
+  /** whether the files are outside the model folder; such files are never deleted */
   linked: boolean;
   added?: string;
-  /** why the model cannot be used */
+  /** reason why the model cannot be used */
   error?: string;
   /** profile of a model that shares another model's files */
   profile?: Profile;
@@ -201,7 +201,7 @@ export interface Model {
   quant: string;
   /** number of weights */
   parameters: number;
-  /** trained context length in tokens; 0 if unknown */
+  /** context length in training, in tokens; 0 if unknown */
   context: number;
   layers: number;
   embedding: number;
@@ -210,7 +210,7 @@ export interface Model {
   /** head dimension of K; 0 if unknown */
   head_dim: number;
   vocab: number;
-  /** chat template; List omits it */
+  /** chat template; omitted by List */
   template?: string;
   state: ModelState;
   /** progress of a load, from 0 to 1 */
@@ -238,19 +238,19 @@ export interface ModelDetail {
   /** absolute path of the first file */
   path: string;
   paths: string[];
-  /** bytes of all files */
+  /** total size of all files */
   size: number;
   /** SHA-256 of the first file; "" if it was never computed */
   sha256?: string;
   licence?: string;
   /** pulled reference */
   ref?: string;
-  /** owner/repo@commit, or package==version */
+  /** owner/repo@commit or package==version */
   source?: string;
-  /** the files are outside the model folder and are never deleted */
+  /** whether the files are outside the model folder; such files are never deleted */
   linked: boolean;
   added?: string;
-  /** why the model cannot be used */
+  /** reason why the model cannot be used */
   error?: string;
   /** profile of a model that shares another model's files */
   profile?: Profile;
@@ -261,7 +261,7 @@ export interface ModelDetail {
   quant: string;
   /** number of weights */
   parameters: number;
-  /** trained context length in tokens; 0 if unknown */
+  /** context length in training, in tokens; 0 if unknown */
   context: number;
   layers: number;
   embedding: number;
@@ -303,9 +303,9 @@ export interface Progress {
   file: string;
   /** current phase */
   phase: Phase;
-  /** bytes of all files of the model */
+  /** finished bytes of all files of the model */
   done: number;
-  /** bytes, over all files of the model */
+  /** size of all files of the model */
   total: number;
   /** current speed in bytes per second; 0 if unknown */
   speed: number;
@@ -327,7 +327,7 @@ export interface Download {
 export interface Field {
   /** section.key, as in the file */
   name: string;
-  /** long flag without dashes; empty for none */
+  /** long flag without dashes; empty if there is none */
   flag?: string;
   /** one-letter flag */
   short?: string;
@@ -337,25 +337,25 @@ export interface Field {
   env: string[];
   /** bool, int, float, text, list, size, time, innerq */
   kind: 'bool' | 'int' | 'float' | 'text' | 'list' | 'size' | 'time' | 'innerq';
-  /** may be unset, so that the engine decides */
+  /** whether the setting may be unset, so that the engine decides */
   auto?: boolean;
-  /** default as text; empty for unset */
+  /** default as text; empty if it is unset */
   default: string;
-  /** smallest number, in seconds for times */
+  /** minimum of a number, in seconds for times */
   min?: number;
-  /** largest number, in seconds for times */
+  /** maximum of a number, in seconds for times */
   max?: number;
-  /** additional number that is allowed outside of the bounds */
+  /** one more number that is allowed, outside the bounds */
   off?: number;
-  /** what a number counts */
+  /** unit of a number */
   unit?: string;
   /** all allowed values */
   choices?: string[];
-  /** registry with the choices: kv for the cache types */
+  /** registry that lists the choices: kv for cache types */
   from?: string;
   /** never shown */
   secret?: boolean;
-  /** not shown on the page */
+  /** whether the page hides the setting */
   hidden?: boolean;
   /** when a change takes effect: load, start or now */
   applies: 'load' | 'start' | 'now';
@@ -570,7 +570,7 @@ export interface RepoFile {
   /** slash-separated */
   name: string;
   size: number;
-  /** "" if the hub does not send it */
+  /** empty if the hub does not send it */
   sha256?: string;
 }
 
@@ -584,7 +584,7 @@ export interface HubFile {
   /** reference to pull */
   ref: string;
   files: RepoFile[];
-  /** Projector is the file that the model needs to read pictures; nil for none. */
+  /** Projector is the file that the model needs to read pictures; nil if there is none. */
   projector?: RepoFile;
   /** fits, tight, large, unknown */
   fit: 'fits' | 'tight' | 'large' | 'unknown';
@@ -594,14 +594,14 @@ export interface HubRepo {
   /** owner/repo */
   id: string;
   licence?: string;
-  /** downloading needs a token of an account that accepted the licence */
+  /** whether downloading requires the token of an account that has accepted the licence */
   gated: boolean;
   downloads: number;
   likes: number;
   /** RFC 3339 */
   updated?: string;
   commit?: string;
-  /** why Models is empty */
+  /** reason why Models is empty */
   error?: string;
   /** address of the repository's web page on the hub */
   url: string;
