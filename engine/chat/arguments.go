@@ -40,8 +40,8 @@ func quote(s string) string {
 }
 
 // typed converts the text of an argument to JSON. The function's schema decides
-// whether the parameter is a string or another type. If the schema does not say,
-// text that is a valid JSON value is used as that value.
+// whether the parameter is a string or has another type. If the schema does not
+// decide it, text that is valid JSON is used as it is.
 func (p *Parser) typed(function, key, value string) string {
 	params := p.schemas[function]
 	props, _ := lookup(params, "properties").(*Dict)
@@ -76,7 +76,7 @@ func pythonLiteral(s string) (string, bool) {
 	return v, err == nil && c.i == len(s)
 }
 
-// jsonType names the type of a JSON value the way schemas do.
+// jsonType names the type of a JSON value as schemas do.
 func jsonType(v string) string {
 	switch v[0] {
 	case '{':
@@ -84,7 +84,7 @@ func jsonType(v string) string {
 	case '[':
 		return "array"
 	case '"':
-		return "quoted" // text in quotes means that raw text would have another type
+		return "quoted" // the text is quoted because it would otherwise have another type
 	case 't', 'f':
 		return "boolean"
 	case 'n':
@@ -118,8 +118,8 @@ func deref(root *Dict, v Value) Value {
 	return v
 }
 
-// schemaTypes returns the types that a schema allows, as far as the schema states
-// them. root is the parameter schema of the function.
+// schemaTypes returns the types that a schema states. root is the parameter
+// schema of the function.
 func schemaTypes(root *Dict, v Value, depth int) map[string]bool {
 	d, ok := deref(root, v).(*Dict)
 	if !ok || depth > 8 {

@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// reader reads consecutive calls that follow a marker. It decides by the text alone
-// and returns errMore if more text could change the outcome, or errBad if no
-// continuation could make it a call.
+// reader reads consecutive calls that follow a marker. It only uses the text to
+// decide. It returns errMore if more text could change the outcome, and errBad
+// if no continuation can be a call.
 type reader func(c *cursor) ([]Call, error)
 
 var (
@@ -23,9 +23,9 @@ var (
 type cursor struct {
 	s     string
 	i     int
-	final bool   // no more text follows
+	final bool   // whether the text is complete
 	gemma string // name of the function whose Gemma 4 call is being read
-	slip  bool   // the text read so far has a syntax error that was tolerated
+	slip  bool   // whether a syntax error was tolerated in the text read so far
 	p     *Parser
 }
 
@@ -86,8 +86,8 @@ func (c *cursor) oneOf(tags ...string) (int, error) {
 	return best, nil
 }
 
-// close reads white space and an optional closing tag. If the tag is missing, the
-// white space stays unread, except at the end of the text, where white space and a
+// close reads white space and an optional closing tag. If the tag is missing,
+// the white space stays unread. At the end of the text, white space and a
 // truncated tag are consumed.
 func (c *cursor) close(tags ...string) error {
 	at := c.i
@@ -117,7 +117,7 @@ func (c *cursor) until(tag string) (string, error) {
 	return out, nil
 }
 
-// peek returns the next byte, 0 at the end of the whole text.
+// peek returns the next byte, or 0 at the end of the whole text.
 func (c *cursor) peek() (byte, error) {
 	if c.i < len(c.s) {
 		return c.s[c.i], nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// defaults are the templates for models without one, by family. They write only the
-// turns that every model of the family was trained on.
+// defaults holds templates for models without a template, by family. They write
+// only turns that every model of the family was trained on.
 var defaults = map[string]string{
 	"ChatML": `{%- for message in messages -%}
 {{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
@@ -127,7 +127,7 @@ func Builtin(name string) (source string, ok bool) {
 	return "", false
 }
 
-// Builtins returns the names of the templates that Builtin knows.
+// Builtins returns the names that Builtin accepts.
 func Builtins() []string {
 	var out []string
 	for family := range defaults {
@@ -148,8 +148,8 @@ func builtinOf(source string) string {
 	return ""
 }
 
-// turnEnds are the texts that the default templates write after an assistant turn.
-// Families that are not listed write the end-of-sequence token.
+// turnEnds holds the texts that the default templates write after an assistant
+// turn. Families that are not listed write the end-of-sequence token.
 var turnEnds = map[string]string{
 	"ChatML": "<|im_end|>", "Gemma": "<end_of_turn>", "Llama 3": "<|eot_id|>", "Phi 3": "<|end|>",
 	"Command R": "<|END_OF_TURN_TOKEN|>", "GLM 4": "<|user|>", "Granite": "<|end_of_text|>", "gpt-oss": "<|end|>",
@@ -170,7 +170,8 @@ var families = []struct{ name, token string }{
 }
 
 // familyOf picks the format of a model without a template. A base model gets
-// ChatML, because it was trained on no format and ChatML is readable as plain text.
+// ChatML, because it was not trained on a format and ChatML is readable as
+// plain text.
 func familyOf(o Options) string {
 	name := strings.ToLower(o.Name)
 	tuned := strings.Contains(name, "instruct") || strings.Contains(name, "chat") ||

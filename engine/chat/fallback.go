@@ -70,9 +70,9 @@ func (c *conversation) completeTools() bool {
 	return true
 }
 
-// gatherSystem moves system messages to where the template prints them. Those at
-// the start are joined into one message, and later ones become notes at their
-// place.
+// gatherSystem moves system messages to where the template prints them.
+// Messages at the start are joined into one, and later ones become notes at
+// their place.
 func (c *conversation) gatherSystem() {
 	lead := c.lead()
 	if lead > 1 {
@@ -94,14 +94,15 @@ func (c *conversation) lead() int {
 	return n
 }
 
-// noteSystem turns system messages after the start into marked notes in the user's
-// voice, without moving them. A note goes into the user turn before it, else into a
-// user turn directly after it, else into a turn of its own. The text before a note
-// is the same in the next request, so its KV cells can be reused.
+// noteSystem turns system messages after the start into marked notes in the
+// user's voice, without moving them. A note goes into the user turn before it,
+// or otherwise into the user turn directly after it, or otherwise into a
+// separate turn. The text before a note is the same in the next request, so its
+// KV cells can be reused.
 func (c *conversation) noteSystem() bool {
 	lead := c.lead()
 	out := slices.Clone(c.messages[:lead])
-	var held []Value // notes that have no turn yet
+	var held []Value // notes that have not been put into a turn yet
 	own := func() {
 		if len(held) > 0 {
 			out = append(out, c.with(message("user", ""), jinja.Join("\n\n", held...)))
@@ -136,7 +137,7 @@ func (c *conversation) noteSystem() bool {
 	return changed
 }
 
-// emptyContent gives messages without content an empty string.
+// emptyContent sets missing content of messages to an empty string.
 func (c *conversation) emptyContent() bool {
 	changed := false
 	for _, m := range c.messages {
@@ -149,8 +150,8 @@ func (c *conversation) emptyContent() bool {
 	return changed
 }
 
-// foldSystem moves the system messages at the start into the following user turn,
-// or into a user turn of their own. Later system messages become notes.
+// foldSystem moves the system messages at the start into the following user
+// turn, or into a new user turn. Later system messages become notes.
 func (c *conversation) foldSystem() bool {
 	c.noteSystem()
 	lead := c.lead()
@@ -172,7 +173,7 @@ func (c *conversation) foldSystem() bool {
 	return true
 }
 
-// with returns a copy of a message with other text.
+// with returns a copy of a message with different content.
 func (c *conversation) with(m *Dict, content Value) *Dict {
 	m = m.Clone()
 	m.Set("content", content)
@@ -217,7 +218,7 @@ func (c *conversation) mergeTurns() bool {
 	return true
 }
 
-// splitCalls gives every tool call a turn of its own, followed by its result.
+// splitCalls puts each tool call into a separate turn, followed by its result.
 func (c *conversation) splitCalls() bool {
 	var out []*Dict
 	changed := false

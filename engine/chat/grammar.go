@@ -10,24 +10,25 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// CallGrammar is a grammar that forces an answer to be a tool call, as GBNF rules
-// with the start rule root. It refers to rules that the caller must add: each rule
-// in Schemas matches the documents of a JSON schema, and each rule in Tokens
-// matches a control token that GBNF cannot name. <text> stands for the control
-// token of that name, or for the plain text if the vocabulary has no such token.
+// CallGrammar is a grammar that forces an answer to be a tool call, as GBNF
+// rules with the start rule root. The caller must add the rules in Schemas and
+// Tokens, to which it refers. A rule in Schemas matches the documents of a JSON
+// schema. A rule in Tokens matches a control token that GBNF cannot name.
+// <text> stands for the control token of that name, or for the plain text if
+// the vocabulary has no such token.
 type CallGrammar struct {
 	GBNF      string
 	Schemas   []RuleSchema
 	Tokens    []RuleToken
-	Functions []Function // functions that may be called
+	Functions []Function // functions that the answer may call
 }
 
 // Function is a function that a grammar lets the model call.
 type Function struct {
 	Name   string
 	Params []byte   // JSON schema of the arguments
-	Strict bool     // the arguments must match the whole schema
-	Whole  bool     // the grammar writes the arguments as one object that follows the schema
+	Strict bool     // whether the arguments must match the whole schema
+	Whole  bool     // whether the arguments are one JSON object that follows the schema
 	Left   []string // schema keywords that the syntax cannot enforce, as paths in the schema
 }
 
@@ -35,8 +36,8 @@ type Function struct {
 // has no such token.
 type RuleToken struct{ Rule, Text string }
 
-// RuleSchema is a rule defined by a JSON schema: the schema of a function, or the
-// part of that schema at the path At.
+// RuleSchema is a rule that matches the documents of a function's schema, or of
+// the subschema at the path At.
 type RuleSchema struct {
 	Rule     string
 	Function int // index into the grammar's Functions
@@ -44,20 +45,22 @@ type RuleSchema struct {
 	At       []string
 }
 
-// GrammarOptions say which calls a grammar allows.
+// GrammarOptions decides which calls a grammar allows.
 type GrammarOptions struct {
-	Choice   string // name of the one function to call; empty allows any tool
-	Parallel bool   // several calls are allowed
-	Tags     Tags   // tags of the reasoning that may come first
-	Open     bool   // the prompt ended inside reasoning
-	// Form is the name of a rule that matches text allowed instead of calls. The
-	// caller adds the rule. If Form is empty, the answer must be a call.
+	Choice   string // name of the only function that may be called; empty allows all
+	Parallel bool   // whether several calls are allowed
+	Tags     Tags   // tags of reasoning that may come first
+	Open     bool   // whether the prompt ended inside reasoning
+	// Form is the name of a rule that matches the text that is allowed instead
+	// of calls. The caller adds the rule. If Form is empty, the answer must be
+	// a call.
 	Form   string
-	Silent bool // calls are not allowed, so the answer must match Form
+	Silent bool // whether calls are forbidden, so that the answer must match Form
 }
 
-// Grammar returns the grammar of answers to the prompt: calls, a form, or either.
-// The reasoning tags come from the prompt; those in o are ignored.
+// Grammar returns the grammar of answers to the prompt, which are calls, a
+// form, or either. The reasoning tags come from the prompt. The tags in o are
+// ignored.
 func (p *Prompt) Grammar(o GrammarOptions) (*CallGrammar, error) {
 	kind := p.Kind
 	if p.inlined && !o.Silent {
@@ -93,7 +96,8 @@ func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, 
 	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens, Functions: b.functions}, nil
 }
 
-// calls adds the rule call for the calls of all tools, or of the chosen one.
+// calls adds the rule call, which matches a call of any tool, or of the chosen
+// one.
 func (b *grammarBuilder) calls(syntax *Syntax, tools *List, choice string) error {
 	var alternatives []string
 	if tools != nil {
@@ -145,7 +149,8 @@ func (b *grammarBuilder) form(f textFrame, rule string) string {
 	return strings.TrimSpace(mark(f.open) + rule + " " + mark(f.close))
 }
 
-// around returns the body of the rule for all calls with the markers around them.
+// around returns the rule body for all calls, including the markers around
+// them.
 func (b *grammarBuilder) around(f frame, parallel bool) string {
 	parts := []string{}
 	if f.open != "" {
@@ -214,7 +219,7 @@ type grammarBuilder struct {
 	functions []Function
 
 	free  map[string]string // rules for free text, by the tag that ends the text
-	gemma bool              // the rules for Gemma 4's values were added
+	gemma bool              // whether the rules for Gemma 4's values have been added
 
 	gemmaRoot *Dict // parameters of the function in Gemma 4's notation
 }
@@ -277,10 +282,10 @@ func (b *grammarBuilder) leave(p param, keywords []string) {
 	}
 }
 
-// upTo returns a rule for text up to and including a tag. It requires that the
-// tag's first character f does not occur again in the tag. Text without the tag is
-// then a sequence of characters other than f, of tag prefixes followed by a wrong
-// character, and of tag prefixes cut off by another f.
+// upTo returns a rule for text up to and including a tag. The first character
+// of the tag, f, must not occur in the rest of the tag. Text without the tag is
+// then a sequence of characters other than f, of tag prefixes followed by a
+// wrong character, and of tag prefixes cut off by another f.
 func (b *grammarBuilder) upTo(tag string) string {
 	if rule, ok := b.free[tag]; ok {
 		return rule
@@ -345,7 +350,7 @@ type param struct {
 	name     string
 	schema   Value
 	types    map[string]bool // allowed types
-	text     bool            // only text is allowed
+	text     bool            // whether only text is allowed
 	required bool
 }
 

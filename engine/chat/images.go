@@ -2,8 +2,8 @@ package chat
 
 import "godwit/engine/chat/jinja"
 
-// ImageMarker stands for a picture in a rendered prompt, as trusted text. The same
-// characters typed by a person are plain text.
+// ImageMarker stands for a picture in a rendered prompt, as trusted text. If a
+// person types the same characters, they are plain text.
 const ImageMarker = "<__media__>"
 
 // imageURL returns the URL of a content part that is a picture, in the form of chat
@@ -45,8 +45,8 @@ func imagesOf(messages *List) []string {
 	return out
 }
 
-// joined returns a message's content for templates that take a string: one text per
-// line, with picture markers in place.
+// joined returns a message's content for templates that accept only strings. It
+// has one text per line, with markers in place of pictures.
 func joined(parts []Value) Value {
 	var list []Value
 	lastText := false

@@ -20,8 +20,8 @@ func badInput(path, format string, args ...any) error {
 	return &InputError{Path: path, Msg: fmt.Sprintf(format, args...)}
 }
 
-// roles are the roles that templates handle. They are part of a template's markup,
-// so they are trusted. Any other role is treated as typed text.
+// roles are the roles that templates handle. They are trusted, because they are
+// part of a template's markup. Any other role is treated as typed text.
 var roles = []string{"system", "developer", "user", "assistant", "model", "tool", "function", "ipython", "observation", "documents", "context"}
 
 func trustRole(m *Dict) *Dict {
@@ -36,15 +36,15 @@ type conversation struct {
 	form     *form
 	messages []*Dict
 	tools    *List
-	inlined  bool // the tools were written as text
+	inlined  bool // whether the tools were written as text
 	notices  []string
 	relaxed  int // number of relaxations tried
 
-	continues bool // the model continues the last message
+	continues bool // whether the model continues the last message
 }
 
 // conversation checks the input and converts it to the form that the template
-// takes.
+// accepts.
 func (f *form) conversation(in Input) (*conversation, error) {
 	c := &conversation{form: f, continues: in.Continue}
 	if in.Messages == nil || in.Messages.Len() == 0 {
@@ -147,7 +147,7 @@ func (f *form) message(v Value, path string) (*Dict, error) {
 	return m, f.calls(m, path)
 }
 
-// content converts a message's content to the form that the template takes.
+// content converts a message's content to the form that the template accepts.
 func (f *form) content(m *Dict, path string) error {
 	path += ".content"
 	switch v := lookup(m, "content").(type) {
@@ -232,8 +232,8 @@ func partText(part *Dict, path string) (Value, error) {
 	return v, nil
 }
 
-// calls checks a message's tool calls and converts their arguments to the form that
-// the template takes.
+// calls checks a message's tool calls and converts their arguments to the form
+// that the template accepts.
 func (f *form) calls(m *Dict, path string) error {
 	v, ok := m.Get("tool_calls")
 	if !ok || isNull(v) {
@@ -291,7 +291,7 @@ func (f *form) arguments(v Value, path string) (Value, error) {
 				return obj, nil
 			}
 		}
-		return v, nil // a model may have written any text
+		return v, nil // text from a model need not be JSON
 	case *Dict:
 		if f.caps.Object {
 			return v, nil

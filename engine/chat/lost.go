@@ -22,8 +22,8 @@ func (e *lostError) Error() string {
 	return fmt.Sprintf("the template does not print the text of a %s message at this position", e.role)
 }
 
-// mustPrint lists the roles whose text must be in every prompt. Templates drop
-// parts of assistant turns on purpose.
+// mustPrint lists the roles whose text must be in every prompt. Assistant turns
+// are not listed, because templates drop parts of them on purpose.
 var mustPrint = []string{"system", "developer", "user", "tool"}
 
 // checkPrinted renders a conversation with marks in place of the texts. If the
@@ -149,7 +149,7 @@ func (c *conversation) joinParts(messages []int) bool {
 		case others.Len() == 1:
 			c.messages[i] = c.with(m, plainContent(m))
 		case others.Len() == l.Len():
-			continue // one text part and other parts
+			continue // there is only one text part, beside parts of other types
 		default:
 			m = m.Clone()
 			m.Set("content", others)

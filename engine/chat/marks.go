@@ -50,14 +50,14 @@ func partialRune(s string) int {
 type mark struct {
 	text      string
 	reasoning bool   // opens reasoning
-	closes    bool   // closes reasoning even if none is open
-	control   bool   // is a control token in the models that use it
+	closes    bool   // closes reasoning, even if no reasoning is open
+	control   bool   // is a control token in all models that use it
 	last      bool   // counts only at the end of an answer
-	read      reader // reads the call that the marker opens; nil drops the marker
+	read      reader // reads the call that the marker opens; if nil, the marker is dropped
 }
 
-// firstMark finds the marker that occurs first, and the longest of those at one
-// position.
+// firstMark finds the first marker in s. If several markers begin at the same
+// position, it returns the longest.
 func firstMark(s string, marks []mark) (int, *mark) {
 	var firsts [16]byte
 	n := 0
@@ -85,8 +85,8 @@ func firstMark(s string, marks []mark) (int, *mark) {
 	}
 }
 
-// longerMark reports whether s, which begins with a marker, may turn out to begin
-// with a longer one.
+// longerMark reports whether s, which begins with a marker, may begin with a
+// longer marker once more text arrives.
 func longerMark(s string, marks []mark) bool {
 	for i := range marks {
 		if len(s) < len(marks[i].text) && strings.HasPrefix(marks[i].text, s) {

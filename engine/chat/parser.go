@@ -9,7 +9,7 @@ type DeltaKind uint8
 const (
 	Content   DeltaKind = iota // Text continues the answer
 	Reasoning                  // Text continues the model's reasoning
-	CallStart                  // a tool call begins, with Index, ID and Name
+	CallStart                  // a tool call begins; Index, ID and Name are set
 	CallArgs                   // Text continues the arguments of call Index
 )
 
@@ -31,10 +31,10 @@ type Call struct {
 type ParserOptions struct {
 	Kind  ParserKind
 	Tags  Tags
-	Open  bool   // the prompt ended inside reasoning
-	Tools *List  // offered tools; without any, no text is parsed as a call
-	Loose bool   // also accept calls in the generic form
-	Form  bool   // the content is a JSON document, in which tags and calls are not recognised
+	Open  bool   // whether the prompt ended inside reasoning
+	Tools *List  // offered tools; if there are none, no text is parsed as a call
+	Loose bool   // whether calls in the generic form are also accepted
+	Form  bool   // whether the content is a JSON document, in which tags and calls are not recognised
 	Seed  string // seed that makes the ids of calls differ between answers
 }
 
@@ -54,7 +54,7 @@ type Parser struct {
 	syntax  view
 	rest    string // text that is not decided yet
 	new     []byte // text received after rest
-	ending  bool   // new contains a character that may end a call
+	ending  bool   // whether new contains a character that may end a call
 	out     []Delta
 
 	state   state
@@ -63,12 +63,12 @@ type Parser struct {
 	held    heldCalls
 	spaces  []byte // white space held back until the next text decides its place
 	failed  int    // number of texts that looked like calls but were not
-	started bool   // content or a call was seen
-	thought bool   // reasoning was seen
-	fresh   bool   // reasoning has begun but has no text yet
-	early   bool   // a call ended the reasoning, and the closing tag may still follow
-	stray   bool   // a closing tag was removed from the content
-	trim    bool   // white space here separates parts and is dropped
+	started bool   // whether content or a call was seen
+	thought bool   // whether reasoning was seen
+	fresh   bool   // whether reasoning has begun but has no text yet
+	early   bool   // whether a call ended the reasoning, so that the closing tag may still follow
+	stray   bool   // whether a closing tag was removed from the content
+	trim    bool   // whether white space at this position separates parts and is dropped
 	calls   int
 	harmony harmonyState
 }
@@ -79,7 +79,7 @@ const (
 	inContent state = iota
 	inReasoning
 	inCall
-	inHeld // after a call inside reasoning
+	inHeld // state after a call inside reasoning
 )
 
 // Parser returns a parser for the answer to the prompt. seed makes the ids of calls

@@ -38,7 +38,7 @@ const (
 	probeThink  = "Xq7think"
 )
 
-// dict makes a mapping from alternating keys and values.
+// dict returns a mapping with the given keys and values, which alternate.
 func dict(pairs ...any) *Dict {
 	d := jinja.NewDict()
 	for i := 0; i < len(pairs); i += 2 {
@@ -73,7 +73,8 @@ func (f *form) try(o Options, tools *List, messages ...Value) string {
 	return f.tryInput(o, Input{}, tools, messages...)
 }
 
-// thinkingText returns the prompt of a user turn with thinking switched on or off.
+// thinkingText returns the prompt of a user turn, with thinking switched on or
+// off.
 func (f *form) thinkingText(o Options, user Value, on bool) string {
 	return f.tryInput(o, Input{Thinking: &on, AddGenerationPrompt: true}, nil, user)
 }
@@ -154,7 +155,7 @@ func (f *form) probeCalls(o Options, c *Caps, tools *List, user Value) {
 		}
 		return false
 	}
-	// an object printed in Python's notation, or text that was encoded twice
+	// the template prints an object in Python's notation, or encodes text twice
 	object := works(dict(probeKey, probeValue), "'"+probeKey+"'")
 	text := works(`{"`+probeKey+`": "`+probeValue+`"}`, `\"`+probeKey)
 	c.Object = object

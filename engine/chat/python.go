@@ -11,8 +11,9 @@ import (
 // maxArgDepth limits the nesting of values in notations other than JSON.
 const maxArgDepth = 64
 
-// pythonCalls reads calls in Python's notation: f(a=1), in a list, in print(), or
-// one per line. If a closing tag is given, it must follow.
+// pythonCalls reads calls in Python's notation. They look like f(a=1), and may
+// be in a list, in print(), or one per line. If a closing tag is given, it must
+// follow.
 func pythonCalls(tags ...string) reader {
 	return func(c *cursor) ([]Call, error) {
 		c.space()

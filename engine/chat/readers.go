@@ -6,8 +6,9 @@ import (
 	"unicode"
 )
 
-// jsonCalls reads calls from one or more JSON documents, followed by a closing tag. If
-// there is more around the documents, the calls must fit functions on offer.
+// jsonCalls reads calls from one or more JSON documents, followed by a closing
+// tag. If there is other text around the documents, the calls must fit offered
+// functions.
 func jsonCalls(tags ...string) reader {
 	return func(c *cursor) ([]Call, error) {
 		var out []Call
@@ -92,7 +93,7 @@ func (c *cursor) jsonEnd(tags []string) error {
 	return nil
 }
 
-// endOr returns err, except when the text has ended and may continue.
+// endOr returns err, unless the text has ended and may continue.
 func (c *cursor) endOr(err error) error {
 	if c.i == len(c.s) {
 		return c.end()
@@ -107,8 +108,9 @@ func validName(s string) bool {
 }
 
 // invokes reads <invoke name="F"> <parameter name="KEY">VALUE</parameter>…
-// </invoke>… and the closing tag. prefix precedes every tag's name. An attribute
-// string="true" or "false" decides whether a parameter is a string.
+// </invoke>… and the closing tag. prefix precedes every tag's name. The
+// attribute string="true" or string="false" decides whether a parameter is a
+// string.
 func invokes(prefix, tag string) reader {
 	open, end := "<"+prefix+`invoke name="`, "</"+prefix+"invoke>"
 	param, paramEnd := "<"+prefix+`parameter name="`, "</"+prefix+"parameter>"
@@ -244,8 +246,8 @@ func bareJSON(first string) func(string, bool) verdict {
 }
 
 // readJSON reads calls that no marker opens, one after another with semicolons
-// between them. Their functions must be on offer. Otherwise the answer is an
-// ordinary document.
+// between them. If a function is not on offer, the answer is an ordinary
+// document.
 func readJSON(c *cursor) ([]Call, error) {
 	var out []Call
 	for {

@@ -13,8 +13,8 @@ import (
 
 // Limits of repairs.
 const (
-	maxRepair  = 64 << 10 // bytes of a call that can be repaired
-	nameWithin = 256      // bytes within which the function's name must appear
+	maxRepair  = 64 << 10 // maximum bytes of a call that can be repaired
+	nameWithin = 256      // number of bytes in which the function's name must begin
 )
 
 // closerOf returns the marker that closes opener, or "" if the syntax has none.
@@ -41,10 +41,11 @@ func closerOf(opener string) string {
 	return ""
 }
 
-// repair reads malformed calls as a whole, from their opener to the closing marker,
-// if no reader accepts them. They count only if they name offered functions and
-// their arguments fit. n is the number of bytes read, and more asks for more text.
-// Without the closing marker a call may be truncated, so it stays text.
+// repair reads malformed calls as a whole, from their opener to the closing
+// marker, if no reader accepts them. They count only if they name offered
+// functions and their arguments fit. n is the number of bytes read. more is
+// true if more text is needed. Without the closing marker a call may be
+// truncated, so it stays text.
 func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
 	end := closerOf(p.opener.text)
 	if end == "" {
@@ -89,7 +90,7 @@ func begunTag(s, end string) (tag string, n int) {
 }
 
 // likely reports whether text begins like a call of an offered function. open
-// reports that more text could change the answer.
+// reports whether more text could change the result.
 func (p *Parser) likely(s string) (yes, open bool) {
 	if len(s) > nameWithin {
 		s = s[:nameWithin]
@@ -99,7 +100,7 @@ func (p *Parser) likely(s string) (yes, open bool) {
 	markup := s != "" && strings.IndexByte("{[(<`", s[0]) >= 0
 	name, at := p.offeredIn(s)
 	if name == "" {
-		const longest = 40 // length of the longest prefix of a name
+		const longest = 40 // maximum length of a prefix of a name
 		return false, markup || len(s) < longest && !strings.ContainsAny(s, " \t\n")
 	}
 	return markup || before(s[:at-len(name)]) == "", false
@@ -301,8 +302,8 @@ func untagged(s, key, function string) string {
 	return s
 }
 
-// offeredIn finds the first name of an offered function that stands as a whole
-// word, and returns it and the offset where it ends.
+// offeredIn finds the first name of an offered function that is a whole word in
+// s. It returns the name and the offset of its end.
 func (p *Parser) offeredIn(s string) (name string, end int) {
 	first := len(s)
 	for have := range p.schemas {

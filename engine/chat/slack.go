@@ -10,10 +10,10 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// slack reads values with the mistakes that models make: keys and strings in any
-// quotes or none, parentheses for braces, = for a colon, surplus commas, Python's
-// constants, a missing bracket at the end. It uses the schema to find where an
-// unquoted string ends.
+// slack reads values with typical mistakes of models: keys and strings with any
+// quotes or without quotes, parentheses instead of braces, = instead of a
+// colon, surplus commas, Python's constants, or a missing bracket at the end.
+// It uses the schema to find where an unquoted string ends.
 type slack struct {
 	s    string
 	i    int
@@ -40,8 +40,8 @@ func (r *slack) accept(texts ...string) string {
 	return ""
 }
 
-// value reads a value that a schema describes and returns it as JSON. end reports
-// whether a text can follow an unquoted word.
+// value reads a value that a schema describes and returns it as JSON. end
+// reports whether rest can follow an unquoted word.
 func (r *slack) value(schema Value, depth int, end func(rest string) bool) (string, bool) {
 	if depth > maxArgDepth {
 		return "", false
@@ -248,8 +248,8 @@ func (r *slack) list(schema Value, depth int) (string, bool) {
 	}
 }
 
-// fits reports whether JSON arguments match the schema of a function: all required
-// parameters, no unknown ones, and values of the right types.
+// fits reports whether JSON arguments match the schema of a function. They must
+// have all required parameters, no unknown ones, and values of the right types.
 func fits(root *Dict, schema Value, raw string, depth int) bool {
 	raw = strings.TrimSpace(raw)
 	if raw == "" || depth > maxArgDepth {
@@ -308,8 +308,8 @@ func membersFit(root *Dict, schema Value, raw string, depth int) bool {
 	return true
 }
 
-// enumerated reports whether a value is in the schema's enum. Without an enum,
-// every value is.
+// enumerated reports whether a value is in the schema's enum. If there is no
+// enum, it returns true.
 func enumerated(schema Value, raw string) bool {
 	enum, ok := field(schema, "enum").(*List)
 	if !ok {

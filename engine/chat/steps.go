@@ -69,7 +69,7 @@ func (p *Parser) enter(m *mark, final bool) bool {
 	case m.read != nil:
 		p.rest = p.rest[len(m.text):]
 		p.state, p.from, p.opener = inCall, inContent, *m
-	default: // a marker without meaning
+	default: // this marker has no meaning here
 		p.rest = p.rest[len(m.text):]
 		p.dropSpaces()
 	}
@@ -136,7 +136,7 @@ func (p *Parser) bareStep(final bool) (decided, again bool) {
 	if s = p.whole(final); s == "" && !final {
 		return false, false
 	}
-	const enough = 4096 // bytes after which a call must be recognisable
+	const enough = 4096 // number of bytes after which a call must be recognisable
 	short, settled := s, final
 	if len(s) > enough {
 		short, settled = s[:enough], true
@@ -184,8 +184,8 @@ func (p *Parser) reasoningStep(final bool) bool {
 	return true
 }
 
-// callStep reads a call. If the text is not a call, it becomes part of the content
-// or reasoning in which it stood.
+// callStep reads a call. If the text is not a call, it becomes part of the
+// content or reasoning that contains it.
 func (p *Parser) callStep(final bool) bool {
 	c := &cursor{s: p.whole(final), final: final, p: p}
 	calls, err := p.opener.read(c)
@@ -278,12 +278,12 @@ func (p *Parser) offered(calls []Call) bool {
 	return !slices.ContainsFunc(calls, func(c Call) bool { _, ok := p.schemas[c.Name]; return !ok })
 }
 
-// heldCalls are complete calls inside reasoning that were opened by plain text.
-// They count only if the answer ends after them. Otherwise the model only mentioned
-// them.
+// heldCalls holds complete calls inside reasoning that plain text opened. They
+// count only if the answer ends after them. Otherwise the model has only
+// mentioned them.
 type heldCalls struct {
-	text   string // reasoning text of the calls
-	closed bool   // the reasoning ended after this text
+	text   string // text of the calls in the reasoning
+	closed bool   // whether the reasoning ended after this text
 	calls  []Call
 }
 
@@ -347,7 +347,7 @@ func (p *Parser) salvage(s string) []Call {
 	if _, err := p.opener.read(&cursor{s: s, p: p}); !errors.Is(err, errMore) {
 		return nil // the text is invalid, not incomplete
 	}
-	var open []byte        // closing brackets for the open ones
+	var open []byte        // closing brackets of the open ones
 	const most = len(`{[`) // maximum number of brackets around a complete call
 	end, closers := 0, ""
 	for i := 0; i < len(s); i++ {
@@ -360,7 +360,7 @@ func (p *Parser) salvage(s string) []Call {
 			}
 			i += n - 1
 		case c == '{' || c == '[':
-			open = append(open, c+2) // in ASCII, ] and } are two after [ and {
+			open = append(open, c+2) // in ASCII, ] is [ plus two, and } is { plus two
 		case (c == '}' || c == ']') && len(open) > 0:
 			if open = open[:len(open)-1]; len(open) > 0 && len(open) <= most {
 				slices.Reverse(open)

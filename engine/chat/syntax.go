@@ -21,8 +21,8 @@ type Syntax struct {
 	// and Read reads that call. Both are nil if the syntax always uses markers.
 	Bare func(s string, final bool) verdict
 	Read reader
-	// Step replaces the search for markers if the whole answer has a structure. It
-	// is nil for most syntaxes.
+	// Step replaces the search for markers in syntaxes that structure the whole
+	// answer. It is nil for most syntaxes.
 	Step  func(p *Parser, final bool) bool
 	Drops []string  // markers that have no meaning in the content
 	Frame frame     // markers around the calls that a grammar writes
@@ -40,14 +40,14 @@ type Sign struct {
 
 // frame holds the markers around the calls of a syntax.
 type frame struct {
-	open, close string // around all calls
+	open, close string // markers around all calls together
 	sep         string // between calls
 }
 
 // textFrame holds the markers around an answer that is text.
 type textFrame struct {
 	open, close string
-	must        bool // both markers are always present
+	must        bool // whether both markers are always present
 }
 
 // syntaxes holds the registered syntaxes.
@@ -130,13 +130,13 @@ func containsAll(s string, words []string) bool {
 // view holds what a parser looks for in the content of one answer.
 type view struct {
 	marks    []mark
-	drops    []mark // markers among marks that have no meaning
+	drops    []mark // markers in marks that have no meaning
 	thinking []mark // markers that may end reasoning: its closing tag and calls
 	bare     func(s string, final bool) verdict
 	read     reader
 }
 
-// verdict says whether a text begins with a call.
+// verdict is the decision whether a text begins with a call.
 type verdict uint8
 
 const (

@@ -22,7 +22,7 @@ func init() {
 	})
 }
 
-// gemmaBare reports whether an answer begins with a call in JSON or with a
+// gemmaBare decides whether an answer begins with a call in JSON, or with a
 // bracketed call in Python's notation.
 func gemmaBare(s string, final bool) verdict {
 	if v := bareJSON("{[")(s, final); v != no {

@@ -175,7 +175,7 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 	return c.word(",]}< \t\r\n")
 }
 
-// gemmaLeft are keywords that the rules for Gemma 4's values ignore.
+// gemmaLeft lists the keywords that the rules for Gemma 4's values ignore.
 var gemmaLeft = append([]string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "prefixItems",
 	"allOf", "additionalProperties", "patternProperties", "minProperties", "maxProperties",

@@ -24,7 +24,7 @@ func init() {
 func glmCall(c *cursor, tag string) ([]Call, error) {
 	n := strings.IndexByte(c.rest(), '<')
 	if n < 0 && len(strings.Fields(c.rest())) > 1 {
-		return nil, errBad // a name contains no spaces
+		return nil, errBad // the name of a function has no spaces
 	}
 	if n < 0 {
 		return nil, c.end()

@@ -15,7 +15,7 @@ func init() {
 		Text:   textFrame{open: "<|channel|>final<|message|>", must: true},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 			call := b.wrapped(rule, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
-			return call + "?", nil // <|call|> is optional because it ends the answer
+			return call + "?", nil // <|call|> is optional, because the answer ends with it
 		},
 	})
 }
@@ -38,7 +38,7 @@ const (
 	inBody
 )
 
-// maxHeader limits the length of a header. A longer one is text.
+// maxHeader limits the length of a header. Longer text is not a header.
 const maxHeader = 512
 
 var (

@@ -40,7 +40,7 @@ func pythonTag(c *cursor) ([]Call, error) {
 		return readJSON(c)
 	}
 	if !c.final {
-		return nil, errMore // the code ends only with the answer
+		return nil, errMore // the end of the code is the end of the answer
 	}
 	whole := c.rest()
 	inner := &cursor{s: whole, final: true, p: c.p}

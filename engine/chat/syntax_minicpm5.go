@@ -19,8 +19,8 @@ func init() {
 	})
 }
 
-// miniCPM5Call reads NAME"> <param name="KEY">VALUE</param>… </function>. A value
-// may stand in <![CDATA[…]]>.
+// miniCPM5Call reads NAME"> <param name="KEY">VALUE</param>… </function>. A
+// value may be enclosed in <![CDATA[…]]>.
 func miniCPM5Call(c *cursor) ([]Call, error) {
 	name, err := c.until(`">`)
 	if err != nil {

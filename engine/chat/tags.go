@@ -2,8 +2,8 @@ package chat
 
 import "strings"
 
-// Tags enclose reasoning in an answer. They are empty if the model does not mark
-// reasoning.
+// Tags are the tags around reasoning in an answer. They are empty if the model
+// does not mark reasoning.
 type Tags struct{ Open, Close string }
 
 // allTags are the tags that models use. gpt-oss is not listed because it uses

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/chat/jinja"
 )
 
-// The values of messages, tools and template variables.
+// Values of messages, tools and template variables.
 type (
 	Value = jinja.Value
 	Dict  = jinja.Dict
@@ -24,10 +24,10 @@ type (
 // the order of its keys is kept.
 func Decode(data []byte) (Value, error) { return jinja.DecodeJSON(data, true) }
 
-// Options describe the model in addition to its template.
+// Options describes the model in addition to its template.
 type Options struct {
 	ToolUse  string            // template for requests with tools, if the model has a separate one
-	Family   string            // format on which models of the architecture were trained; empty if there are several or it is unknown
+	Family   string            // format that the architecture's models were trained on; empty if unknown, or if there are several
 	Name     string            // the model's name, which distinguishes instruction-tuned models from base models
 	BOS, EOS string            // texts of the special tokens
 	HasToken func(string) bool // reports whether the vocabulary has a token; nil if unknown
@@ -41,7 +41,7 @@ type Template struct {
 	main, tools *form
 	o           Options
 	notices     []string
-	end         string // text at the end of a turn, for models that must write it out
+	end         string // text at the end of a turn, for models that must write it as text
 }
 
 // form is a parsed template with its abilities.
@@ -54,9 +54,10 @@ type form struct {
 	tags    Tags
 }
 
-// New parses a chat template and detects what it supports. An empty source means
-// that the model has no template. It then gets its family's format if it is tuned
-// for instructions, otherwise ChatML, and a notice says so.
+// New parses a chat template and detects what it supports. An empty source
+// means that the model has no template. A model that is tuned for instructions
+// then gets the format of its family. Any other model gets ChatML. A notice
+// reports that.
 func New(source string, o Options) (*Template, error) {
 	t := &Template{source: source, o: o}
 	family := builtinOf(source)
@@ -109,9 +110,9 @@ func (t *Template) Caps() Caps { return t.main.caps }
 // Input is a conversation.
 type Input struct {
 	Messages            *List // messages in OpenAI's form; unknown fields are passed to the template
-	Tools               *List // tools in OpenAI's form; nil or empty for none
-	AddGenerationPrompt bool  // open an assistant turn at the end
-	Continue            bool  // the model continues the last message; excludes AddGenerationPrompt
+	Tools               *List // tools in OpenAI's form; nil or empty if there are none
+	AddGenerationPrompt bool  // whether the prompt ends with the start of an assistant turn
+	Continue            bool  // whether the model continues the last message; excludes AddGenerationPrompt
 	Thinking            *bool // whether the model thinks first, if the template has a switch
 	Kwargs              *Dict // further template variables
 	Now                 time.Time
@@ -124,13 +125,13 @@ type Prompt struct {
 	Notices []string   // changes made to fit the template
 	Kind    ParserKind // syntax of the model's tool calls
 	Tags    Tags       // tags around the model's reasoning
-	Open    bool       // the prompt ends inside reasoning
-	BOS     bool       // the text begins with the BOS token
+	Open    bool       // whether the prompt ends inside reasoning
+	BOS     bool       // whether the text begins with the BOS token
 	End     string     // text that ends the answer if the vocabulary has no token for it; may be empty
-	Shut    bool       // the model must not think, but the template has no switch for it
-	Form    bool       // the answer's text is a JSON document, in which tags are not recognised
+	Shut    bool       // whether the model must not think although the template has no switch for it
+	Form    bool       // whether the answer is a JSON document, in which tags are not recognised
 	tools   *List
-	inlined bool // the tools were described in text
+	inlined bool // whether the tools were described in text
 }
 
 // HasTools reports whether functions are on offer.
@@ -147,18 +148,18 @@ func (p *Prompt) ReasoningEnd() string {
 		return "<|end|><|start|>assistant" // the next message may be a call
 	case p.Kind == Harmony:
 		return "<|end|><|start|>assistant<|channel|>final<|message|>"
-	case p.Tags.Close == "</think>": // same as in the empty reasoning block that templates write
+	case p.Tags.Close == "</think>": // the same text as in the empty reasoning block that templates write
 		return "\n</think>\n\n"
 	}
 	return p.Tags.Close
 }
 
 // Render renders a conversation for generation. It checks messages and converts
-// content to the form that the template takes. If the template does not support
-// something (a system message, tools, two turns of one role), Render rewrites it
-// and adds a notice. Errors are an *InputError for an invalid conversation, a
-// *jinja.RaiseError if the template refuses it, a *jinja.Error, or the context's
-// error.
+// content to the form that the template accepts. If the template does not
+// support something, such as a system message, tools, or two turns of one role,
+// Render rewrites it and adds a notice. The error is an *InputError for an
+// invalid conversation, a *jinja.RaiseError if the template refuses the
+// conversation, a *jinja.Error, or the context's error.
 func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	f := t.main
 	if hasTools(in) {
@@ -208,8 +209,8 @@ func retryable(err error) bool {
 		errors.Is(err, jinja.ErrUndefined) || errors.Is(err, jinja.ErrRuntime)
 }
 
-// Exact renders variables without checks, changes or additions. Roles are trusted,
-// and all other strings have the trust that their values record.
+// Exact renders variables without checks, changes or additions. Roles are
+// trusted. All other strings are trusted or not as their values record.
 func (t *Template) Exact(ctx context.Context, vars *Dict, now time.Time) ([]Piece, error) {
 	f := t.main
 	if l, ok := lookup(vars, "tools").(*List); ok && l.Len() > 0 {
@@ -292,8 +293,8 @@ func (f *form) finish(o Options, in Input, c *conversation, pieces []Piece) (*Pr
 	return p, nil
 }
 
-// thinking handles a model that must not think if its template has no switch for
-// it.
+// thinking handles a model that must not think although its template has no
+// switch for that.
 func (f *form) thinking(in Input, p *Prompt) {
 	marked := p.Tags != Tags{} || p.Kind == Harmony
 	if in.Thinking == nil || *in.Thinking || !marked || f.caps.Thinking && !p.Open {

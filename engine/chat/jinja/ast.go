@@ -37,7 +37,7 @@ type (
 		name string
 	}
 	itemExpr  struct{ obj, index expr }
-	sliceExpr struct{ obj, lo, hi, step expr } // lo, hi, step: nil if absent
+	sliceExpr struct{ obj, lo, hi, step expr } // lo, hi and step are nil if absent
 
 	callExpr struct {
 		fn   expr
@@ -71,7 +71,7 @@ type (
 		ops   []string
 		rest  []expr
 	}
-	condExpr struct{ test, yes, no expr } // no: nil if absent
+	condExpr struct{ test, yes, no expr } // no is nil if absent
 )
 
 // callArgs are the arguments of a call, filter or test.
@@ -87,7 +87,7 @@ type callArgs struct {
 // tuple of targets.
 type target struct {
 	name, attr string
-	tuple      []target // if set, name and attr are empty
+	tuple      []target // targets of a tuple; if set, name and attr are empty
 }
 
 // Statements.
@@ -150,7 +150,7 @@ type (
 		body    []stmt
 		undef   []string
 	}
-	scopeStmt struct { // a named block, which sees only the top-level scope
+	scopeStmt struct { // scopeStmt is a named block, which sees only the top-level scope
 		line
 		body  []stmt
 		undef []string
@@ -174,7 +174,7 @@ type (
 type macroDef struct {
 	name     string
 	params   []string
-	defaults []expr // for the last len(defaults) parameters
+	defaults []expr // defaults of the last len(defaults) parameters
 	body     []stmt
 	undef    []string // see symbols.go
 	// whether the body reads these special names

@@ -125,7 +125,7 @@ func asIndex(v Value) (int, bool) {
 	return 0, false
 }
 
-// dunders are the attributes that every Python object has.
+// dunders lists the attributes that every Python object has.
 var dunders = func() map[string]bool {
 	m := map[string]bool{}
 	for _, s := range strings.Fields("class delattr dir doc eq format ge getattribute getstate gt hash init" +
@@ -173,7 +173,8 @@ func (st *state) pyAttr(obj Value, name string) (v Value, ok bool, err error) {
 	return v, ok, nil
 }
 
-// extraDunders are further internal attributes of the types that templates meet.
+// extraDunders lists more internal attributes, for the types that occur in
+// templates.
 var extraDunders = func() map[string]map[string]bool {
 	m := map[string]map[string]bool{}
 	add := func(typ, names string) {

@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// The classes of errors, for errors.Is. If the template itself refuses the input,
+// Classes of errors, for errors.Is. If the template itself refuses the input,
 // the error is a *RaiseError instead.
 var (
-	ErrSyntax    = errors.New("template syntax")             // found by Parse
+	ErrSyntax    = errors.New("template syntax")             // returned by Parse
 	ErrUndefined = errors.New("undefined value")             // attribute, call or arithmetic on an undefined value
 	ErrType      = errors.New("wrong type")                  // Python's TypeError
-	ErrSecurity  = errors.New("not allowed in a template")   // internal attributes, methods that change a value
-	ErrRuntime   = errors.New("template fault")              // unknown filter, wrong value, division by zero …
-	ErrLimit     = errors.New("template exceeds its limits") // steps, depth, memory, output, range
+	ErrSecurity  = errors.New("not allowed in a template")   // an internal attribute, or a method that changes a value
+	ErrRuntime   = errors.New("template fault")              // such as an unknown filter, a wrong value or a division by zero
+	ErrLimit     = errors.New("template exceeds its limits") // limits on steps, depth, memory, output and ranges
 )
 
 // Error reports a fault of a template or of its input.
 type Error struct {
 	Kind error  // one of the sentinels above
-	Line int    // line in the template from 1, 0 if unknown
+	Line int    // line in the template, counted from 1; 0 if unknown
 	Msg  string // message, in the words of Jinja2 or Python where those explain the fault
 }
 

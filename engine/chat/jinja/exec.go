@@ -131,7 +131,7 @@ func (st *state) filterText(x expr, text *Str, sc *scope) (Value, error) {
 	return st.eval(x, inner)
 }
 
-// blockText contains a NUL byte, so no template can read or write this variable.
+// the name contains a NUL byte, so no template can read or write this variable
 const blockText = "\x00block"
 
 func (s *withStmt) exec(st *state, sc *scope) (flow, error) {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// getter returns the function that looks up an attribute path ("a.b.0");
-// without one it returns its argument.
+// getter returns a function that looks up an attribute path, such as "a.b.0".
+// Without a path, the function returns its argument.
 func (st *state) getter(path Value) (func(Value) (Value, error), error) {
 	return st.getterOr(path, nil)
 }
 
-// getterOr is getter with a default value for paths of which some part is
-// undefined. The default nil means no default.
+// getterOr is getter with a default value, for paths with an undefined part. If
+// def is nil, there is no default.
 func (st *state) getterOr(path, def Value) (func(Value) (Value, error), error) {
 	var keys []Value
 	switch p := path.(type) {

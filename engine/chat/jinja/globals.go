@@ -1,6 +1,6 @@
 package jinja
 
-// globals are the functions that every template sees.
+// globals holds the functions that every template can call.
 var globals = func() *scope {
 	sc := &scope{}
 	for _, f := range []struct {

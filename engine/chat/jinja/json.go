@@ -16,9 +16,9 @@ import (
 )
 
 // DecodeJSON reads one JSON document. Objects keep their order. If a key occurs
-// twice, the last value is kept at the first position. Numbers without fraction and
-// exponent are integers of any size up to 4300 digits. If typed is set, all strings
-// and keys are marked as typed. Nesting is limited to 500.
+// twice, it keeps its first position and its last value. Numbers without
+// fraction and exponent are integers of any size up to 4300 digits. If typed is
+// set, all strings and keys are marked as typed. Nesting is limited to 500.
 func DecodeJSON(data []byte, typed bool) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -139,7 +139,7 @@ type jsonWriter struct {
 	st           *state
 	b            *builder
 	comma, colon *Str
-	indent       *Str // indentation of a level; nil writes everything on one line
+	indent       *Str // indentation per level; nil writes everything on one line
 	ascii, sort  bool
 }
 

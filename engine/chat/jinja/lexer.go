@@ -40,7 +40,7 @@ type lexer struct {
 	pos       int
 	line      int
 	toks      []token
-	lineStart bool   // the last match ended with a newline
+	lineStart bool   // whether the last match ended with a newline
 	open      []byte // brackets that must be closed before a tag can end
 }
 
@@ -213,7 +213,8 @@ func (l *lexer) comment() error {
 	return nil
 }
 
-// varEnd returns the length of the end of a print tag if one comes next, else 0.
+// varEnd returns the length of the end of a print tag if that comes next, and
+// otherwise 0.
 func (l *lexer) varEnd() int {
 	rest := l.src[l.pos:]
 	switch {
@@ -225,7 +226,8 @@ func (l *lexer) varEnd() int {
 	return 0
 }
 
-// blockEnd returns the length of the end of a block tag if one comes next, else 0.
+// blockEnd returns the length of the end of a block tag if that comes next, and
+// otherwise 0.
 func (l *lexer) blockEnd() int {
 	rest := l.src[l.pos:]
 	switch {

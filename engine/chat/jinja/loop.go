@@ -9,13 +9,13 @@ type loop struct {
 	src     Value // the iterated value
 	read    iterator
 	index0  int
-	length  int // -1 until it is known
+	length  int // number of elements; -1 until it is known
 	after   Value
 	current Value
 	before  Value
 	changed Value
 	depth0  int
-	again   func(v Value, depth int) (Value, error) // nil unless the loop is recursive
+	again   func(v Value, depth int) (Value, error) // runs the loop for other elements; nil unless the loop is recursive
 }
 
 func (*loop) pyType() string { return "LoopContext" }
@@ -205,7 +205,7 @@ func (s *forStmt) pass(st *state, sc *scope, src Value, depth int, again func(Va
 		src = &iterValue{"generator", read}
 	}
 	l := &loop{st: st, src: src, read: read, index0: -1, length: -1, depth0: depth, again: again}
-	done := false // set once a pass has run to its end; as in Jinja2, a pass that is cut short does not count
+	done := false // set once a pass has run to its end; as in Jinja2, an interrupted pass does not count
 	for {
 		v, err := l.next()
 		if err != nil {

@@ -59,7 +59,7 @@ func (p *parser) function(def *macroDef, end string, head func() error) error {
 			return err
 		}
 	}
-	clear(uses.used) // uses in default values do not count
+	clear(uses.used) // names that default values use do not count
 	clear(uses.hidden)
 	loops := p.loops
 	p.loops = 0

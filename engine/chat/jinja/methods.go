@@ -10,11 +10,12 @@ import (
 // strMethod implements a method of a string.
 type strMethod func(st *state, s *Str, a *args) (Value, error)
 
-// strMethods are the methods of Python's str that return text or inspect it.
-// encode, translate and maketrans are left out.
+// strMethods holds the methods of Python's str that return text or inspect it,
+// except encode, translate and maketrans.
 var strMethods map[string]strMethod
 
-// markupMethods are the methods that Markup has in addition to those of str.
+// markupMethods holds the methods that Markup has in addition to the methods of
+// str.
 var markupMethods map[string]strMethod
 
 func init() {
@@ -116,8 +117,8 @@ func allMethod(name string, kind func(rune) bool) strMethod {
 	return checkMethod(name, func(s string) bool { return s != "" && strings.TrimLeftFunc(s, kind) == "" })
 }
 
-// allCased reports whether s has a letter of the wanted case and no letter of the
-// other.
+// allCased reports whether s has a letter of the wanted case and no letter of
+// the other case.
 func allCased(s string, want, other func(rune) bool) bool {
 	return strings.ContainsFunc(s, want) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return other(r) || unicode.IsTitle(r) })

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// mutators are the methods that templates may not call because they change a list or
-// mapping. append and pop of a list are allowed.
+// mutators lists methods that templates must not call, because they change a
+// list or mapping. append and pop of a list are allowed.
 var mutators = map[string][]string{
 	"list": {"clear", "reverse", "insert", "sort", "extend", "remove"},
 	"dict": {"clear", "pop", "popitem", "setdefault", "update"},

@@ -7,7 +7,7 @@ import (
 
 // number is an integer or a float as an operand.
 type number struct {
-	big   *big.Int // set for integers that do not fit int64
+	big   *big.Int // value of integers that do not fit int64; otherwise nil
 	i     int64
 	f     float64
 	float bool
@@ -31,7 +31,7 @@ func asNumber(v Value) (number, bool) {
 	return number{}, false
 }
 
-// intValue returns an integer as an Int if it fits, else as a *bigInt.
+// intValue returns an integer as an Int if it fits, and otherwise as a *bigInt.
 func intValue(n *big.Int) Value {
 	if n.IsInt64() {
 		return Int(n.Int64())
@@ -331,7 +331,7 @@ func floatPow(x, y float64) (Value, error) {
 	return Float(f), nil
 }
 
-// roundHalfEven rounds the exact value of f to a number of decimals. The number may
+// roundHalfEven rounds the exact value of f to a number of decimals. digits may
 // be negative.
 func roundHalfEven(f float64, digits int) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) || digits > 330 {

@@ -7,9 +7,9 @@ import (
 
 // Limits of the parser. Templates need far less, and the stack holds far more.
 const (
-	maxSource  = 4 << 20 // bytes of a template
-	maxNesting = 200     // nested blocks, brackets and operators
-	maxDigits  = 4300    // digits of an integer, as in Python
+	maxSource  = 4 << 20 // maximum bytes of a template
+	maxNesting = 200     // maximum nesting of blocks, brackets and operators
+	maxDigits  = 4300    // maximum digits of an integer, as in Python
 )
 
 // parser is a recursive-descent parser over the tokens of a template. It
@@ -18,13 +18,13 @@ type parser struct {
 	toks    []token
 	pos     int
 	depth   int
-	loops   int           // loops around the current position, inside the innermost function
-	inFor   int           // loops around the current position
+	loops   int           // number of loops around the current position, inside the innermost function
+	inFor   int           // number of loops around the current position
 	special []specialUses // one entry per function around the current position
 }
 
-// specialUses records which of caller, kwargs and varargs a function's body reads
-// before it writes them.
+// specialUses records which of the names caller, kwargs and varargs a
+// function's body reads before it writes them.
 type specialUses struct{ used, hidden map[string]bool }
 
 func (p *parser) cur() *token { return &p.toks[p.pos] }

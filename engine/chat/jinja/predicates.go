@@ -117,8 +117,8 @@ func (st *state) leaves(v, by, rest Value) (bool, error) {
 	return st.equal(m, rest)
 }
 
-// hasCase makes the tests lower and upper: the text has letters, and none of the
-// other case.
+// hasCase returns the tests lower and upper. They require letters of one case,
+// and no letters of the other case.
 func hasCase(want, other func(rune) bool) testFunc {
 	return func(st *state, v Value, a *args) (bool, error) {
 		if _, err := a.positional("test", 0, 0); err != nil {
@@ -152,7 +152,8 @@ func isIn(st *state, v Value, a *args) (bool, error) {
 	return st.contains(o[0], v)
 }
 
-// named makes the tests filter and test, which report whether a name is registered.
+// named returns the tests filter and test, which report whether a name is
+// registered.
 func named(known func(string) bool) testFunc {
 	return func(_ *state, v Value, a *args) (bool, error) {
 		if _, err := a.positional("test", 0, 0); err != nil {

@@ -32,7 +32,7 @@ type printer struct {
 	arg     Value
 	args    []Value
 	used    int
-	mapping bool // the argument may be read by key, so it does not have to be used
+	mapping bool // whether the argument may be read by key, so that it need not be used
 	b       builder
 	pos     int
 }
@@ -103,7 +103,7 @@ func (p *printer) directive() error {
 	if sp.width, err = p.count(); err != nil {
 		return err
 	}
-	if sp.width < -1 { // a negative argument
+	if sp.width < -1 { // the argument is negative
 		left, sp.width = true, -sp.width-1
 	}
 	sp.width = max(sp.width, 0)
@@ -171,8 +171,9 @@ func (p *printer) key() (Value, bool, error) {
 	return nil, false, typeErr("%s indices must be integers or slices, not str", p.arg.pyType())
 }
 
-// count reads a width or precision, given as digits or as a star that stands for an
-// argument. It returns -1 if neither is given, and a negative argument minus one.
+// count reads a width or precision, given as digits or as a star that stands
+// for an argument. It returns -1 if neither is given. For a negative argument
+// n, it returns n-1.
 func (p *printer) count() (int, error) {
 	if p.pos < len(p.format.s) && p.format.s[p.pos] == '*' {
 		p.pos++

@@ -16,11 +16,11 @@ type spec struct {
 	sign  byte   // '+', ' ' or 0
 	alt   bool
 	zero  bool
-	posZ  bool // no sign for a negative number that rounds to zero
+	posZ  bool // whether a negative number that rounds to zero has no sign
 	width int
 	group string // "", "," or "_"
-	prec  int    // precision, -1 if not given
-	typ   byte   // presentation type, 0 if not given
+	prec  int    // precision; -1 if not given
+	typ   byte   // presentation type; 0 if not given
 }
 
 // parseSpec parses [[fill]align][sign][z][#][0][width][grouping][.precision][type].
@@ -75,7 +75,8 @@ func parseSpec(s string) (spec, error) {
 	return sp, nil
 }
 
-// specNumber reads the digits at the start of s, and returns -1 without any.
+// specNumber reads the digits at the start of s. It returns -1 if there are
+// none.
 func specNumber(s string) (int, string, error) {
 	n := 0
 	for n < len(s) && isDec(s[n]) {
@@ -114,7 +115,7 @@ func (st *state) format(b *builder, v Value, s string) error {
 		if sp.typ != 0 && sp.typ != 's' || sp.sign != 0 || sp.alt || sp.group != "" || sp.align == '=' && !sp.zero {
 			return valueErr("format specifier '%s' is not for strings", s)
 		}
-		if sp.align == '=' { // a zero before the width
+		if sp.align == '=' { // there is a zero before the width
 			sp.align = '<'
 		}
 		return st.formatStr(b, text, sp)
@@ -318,7 +319,7 @@ func floatText(f float64, sp spec) string {
 	return generalText(f, prec, sp.alt, true)
 }
 
-// alternate adds the point that the # flag requires.
+// alternate adds the decimal point that the # flag requires.
 func alternate(s string, alt bool) string {
 	if !alt || strings.Contains(s, ".") {
 		return s

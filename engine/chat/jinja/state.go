@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Limits bound the work of a rendering. Zero fields take the defaults.
+// Limits bounds the work of a rendering. A zero field selects its default.
 type Limits struct {
-	Steps  int // evaluations and visited elements; default 50 million
-	Memory int // total bytes of all strings and lists made during the rendering; default 512 MiB
-	Output int // bytes of the result; default 64 MiB
-	Depth  int // nested expressions and calls; default 2000
+	Steps  int // maximum number of evaluations and visited elements; default 50 million
+	Memory int // maximum total bytes of all strings and lists made during the rendering; default 512 MiB
+	Output int // maximum bytes of the result; default 64 MiB
+	Depth  int // maximum nesting of expressions and calls; default 2000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -27,9 +27,9 @@ func (l Limits) withDefaults() Limits {
 }
 
 const (
-	maxNest  = 500     // nested containers in input, output and comparison
-	maxRange = 100_000 // elements of range(), as in Jinja2's sandbox
-	maxBits  = 1 << 16 // bits of an integer
+	maxNest  = 500     // maximum nesting of containers in input, output and comparison
+	maxRange = 100_000 // maximum elements of range(), as in Jinja2's sandbox
+	maxBits  = 1 << 16 // maximum bits of an integer
 )
 
 // state is the state of one rendering.

@@ -110,7 +110,7 @@ func splitMethod(name string, white func(string, int) []span, by func(s, sep str
 		if sep != nil && sep.s == "" {
 			return nil, valueErr("empty separator")
 		}
-		// in the worst case every second byte is a part
+		// in the worst case, every second byte is a part
 		if err := st.charge(len(s.s) / 16); err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func splitMethod(name string, white func(string, int) []span, by func(s, sep str
 
 // cuts returns the parts of s as a list.
 func (st *state) cuts(s *Str, parts []span) (Value, error) {
-	items, err := st.list(5 * len(parts)) // the memory includes the strings themselves
+	items, err := st.list(5 * len(parts)) // the charged memory includes the strings themselves
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,8 @@ func (st *state) cuts(s *Str, parts []span) (Value, error) {
 
 func notSpace(r rune) bool { return !isSpace(r) }
 
-// fields splits s at white space, at most `most` times unless that is negative.
+// fields splits s at white space. If most is not negative, it splits at most
+// `most` times.
 func fields(s string, most int) []span {
 	var out []span
 	for at := 0; ; {
@@ -156,7 +157,7 @@ func fields(s string, most int) []span {
 	}
 }
 
-// rfields is fields starting from the right.
+// rfields splits like fields, but starts from the right.
 func rfields(s string, most int) []span {
 	var out []span
 	for {

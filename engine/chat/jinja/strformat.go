@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// formatter implements str.format. It looks up attributes and elements as templates
-// do.
+// formatter implements str.format. It looks up attributes and elements in the
+// same way as templates.
 type formatter struct {
 	st     *state
 	source *Str
 	args   []Value
 	named  *Dict
-	auto   int // next automatic field number; -1 once a field has an explicit number
+	auto   int // next automatic field number; -1 after a field with an explicit number
 }
 
 // formatMethod is str.format(*args, **kwargs).

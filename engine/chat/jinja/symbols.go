@@ -11,16 +11,17 @@ import (
 // enclosing scope mentions. Such a name is undefined until it is written, even if
 // the caller passed a variable of that name. This file finds these names.
 
-// origin says where a name of a scope comes from before the scope writes it.
+// origin is where the value of a scope's name comes from before the scope
+// writes it.
 type origin uint8
 
 const (
-	fromOutside origin = iota // enclosing scopes, then the template's variables
-	fromNowhere               // undefined
-	fromCall                  // a parameter or loop variable
+	fromOutside origin = iota // the value comes from an enclosing scope, or else from the template's variables
+	fromNowhere               // the name is undefined
+	fromCall                  // the value comes from a parameter or a loop variable
 )
 
-// symbols are the names of one scope.
+// symbols holds the names of one scope.
 type symbols struct {
 	parent *symbols
 	refs   map[string]origin

@@ -19,9 +19,9 @@ type Piece struct {
 	Trusted bool
 }
 
-// Options are the inputs of a rendering in addition to its variables.
+// Options holds the inputs of a rendering in addition to its variables.
 type Options struct {
-	Now    time.Time // time that strftime_now returns
+	Now    time.Time // time that strftime_now uses
 	Limits *Limits   // nil selects the template's limits
 }
 

@@ -14,9 +14,9 @@ type span struct{ lo, hi int }
 // so concurrent renderings can share it.
 type Str struct {
 	s     string
-	typed []span // sorted, non-empty, at least one byte apart
-	safe  bool   // the value is a markupsafe.Markup
-	runes int    // code points plus one; 0 until they are counted
+	typed []span // typed bytes; the spans are sorted, not empty, and at least one byte apart
+	safe  bool   // whether the value is a markupsafe.Markup
+	runes int    // number of code points plus one; 0 until they are counted
 }
 
 // Trusted returns a string in which special tokens are recognised.
@@ -80,7 +80,7 @@ func (s *Str) cut(lo, hi int) *Str {
 		return s
 	}
 	out := &Str{s: s.s[lo:hi], safe: s.safe}
-	if s.runes == len(s.s)+1 { // every code point is one byte
+	if s.runes == len(s.s)+1 { // fast path, because every code point is one byte
 		out.runes = hi - lo + 1
 	}
 	for _, sp := range s.spansIn(lo, hi) {
@@ -221,8 +221,8 @@ func (b *builder) pieces() []Piece {
 	return out
 }
 
-// taint returns out, marked as typed throughout if any source has a mark. It is for
-// results whose bytes cannot be traced individually.
+// taint returns out, marked as typed throughout if any source has a mark. It is
+// used for results whose bytes cannot be traced individually.
 func taint(out string, from ...Value) *Str {
 	typed := slices.ContainsFunc(from, func(v Value) bool {
 		s, ok := v.(*Str)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// simpleEscapes are the characters of the one-letter escapes.
+// simpleEscapes maps the letters of one-letter escapes to their characters.
 var simpleEscapes = map[byte]string{
 	'\n': "", '\\': `\`, '\'': "'", '"': `"`, 'a': "\a", 'b': "\b", 'f': "\f",
 	'n': "\n", 'r': "\r", 't': "\t", 'v': "\v",
@@ -58,7 +58,7 @@ func unescape(s string) (string, error) {
 		case c == 'N':
 			return "", errors.New(`characters by name (\N) are not supported`)
 		case c >= utf8.RuneSelf:
-			// Python sees the character in its escaped form
+			// Python sees this character as an escape
 			r, size := utf8.DecodeRuneInString(s[i+1:])
 			out.WriteString(asciiEscape(r))
 			i += 1 + size

@@ -33,8 +33,8 @@ type bigInt struct{ v *big.Int }
 // List is a list. Templates may append to it.
 type List struct{ items []Value }
 
-// tuple is an immutable list. If names is set, they are attribute names of the
-// elements.
+// tuple is an immutable list. If names is set, it holds the attribute names of
+// the elements.
 type tuple struct {
 	items []Value
 	names []string
@@ -43,7 +43,7 @@ type tuple struct {
 // undefined is the value of a name, key or attribute that does not exist.
 type undefined struct {
 	msg    string
-	unsafe bool // using the value is a security error
+	unsafe bool // whether using the value is a security error
 }
 
 // rangeValue is range(start, stop, step).
@@ -61,14 +61,14 @@ type iterValue struct {
 	iter iterator
 }
 
-// namespace is the object whose attributes `set ns.x = …` writes.
+// namespace is an object whose attributes are written by `set ns.x = …`.
 type namespace struct{ attrs *Dict }
 
 // function is a global function, a method bound to its value, or a special
 // function.
 type function struct {
 	name string
-	kind string // "function" or "method", for printing
+	kind string // "function" or "method", as it is printed
 	call func(st *state, a *args) (Value, error)
 	attr map[string]Value
 }
