@@ -19,15 +19,15 @@ import (
 	"godwit/engine/fault"
 )
 
-// ErrImage is wrapped by every error about an unusable picture. The text gives the
-// reason.
+// ErrImage is wrapped by every error about an unusable picture. The error's
+// text is the reason.
 var ErrImage = errors.New("image")
 
 // Limits of a picture, checked before its memory is allocated. Decoding takes at
 // most 16 bytes per pixel.
 const (
-	MaxBytes  = 32 << 20 // size of the file in bytes
-	MaxPixels = 32 << 20 // width times height
+	MaxBytes  = 32 << 20 // maximum size of the file in bytes
+	MaxPixels = 32 << 20 // maximum width times height
 	maxSide   = 1 << 16
 )
 
@@ -39,7 +39,7 @@ type rgb struct {
 
 func newRGB(w, h int) *rgb { return &rgb{w, h, make([]byte, 3*w*h)} }
 
-// format is a file format: its signature and its decoder.
+// format is a file format with its signature and its decoder.
 type format struct {
 	name   string
 	begins func(b []byte) bool

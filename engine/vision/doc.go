@@ -7,7 +7,7 @@
 //	pic, err := t.Prepare(data, vision.Limits{})
 //	rows, err := encoder.Encode(ctx, pic.Tiles[0])
 //
-// Each family of projectors has a file of its own, which defines how pictures are
-// resized, how the blocks are built and which text surrounds a picture in the
-// prompt. Code that families share is in vit.go.
+// Each family of projectors has its own source file, which defines how pictures
+// are resized, how the blocks are built, and which text surrounds a picture in
+// the prompt. Code that families share is in vit.go.
 package vision

@@ -13,8 +13,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// Encoder runs a tower on a device. It is safe for concurrent use; tiles are
-// encoded one at a time.
+// Encoder runs a tower on a device. It is safe for concurrent use. It encodes
+// one tile at a time.
 type Encoder struct {
 	tower *Tower
 	dev   backend.Backend
@@ -39,8 +39,8 @@ func NewEncoder(t *Tower, dev backend.Backend) (*Encoder, error) {
 }
 
 // Encode returns the rows of a tile, [Tokens, Width]. If the device can report
-// progress, progress is called a few times per second; it may be nil. Encode stops
-// when ctx ends.
+// progress, progress is called a few times per second. progress may be nil.
+// Encode stops when ctx ends.
 func (e *Encoder) Encode(ctx context.Context, tile *Tile, progress func(share float64)) ([]float32, error) {
 	t := e.tower
 	b := &llm.Batch{}
@@ -133,7 +133,7 @@ func (e *Encoder) drop() error {
 	return p.Close()
 }
 
-// Memory returns the memory that the encoder holds.
+// Memory returns the memory that the encoder uses.
 func (e *Encoder) Memory() backend.Memory {
 	e.mu.Lock()
 	defer e.mu.Unlock()

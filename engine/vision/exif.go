@@ -8,8 +8,8 @@ import (
 // orientationTag is the tag number of EXIF's orientation.
 const orientationTag = 0x112
 
-// orientation returns the EXIF orientation of a picture, 1 (upright) to 8. It
-// returns 1 for data that cannot be parsed.
+// orientation returns the EXIF orientation of a picture, from 1 (upright) to 8.
+// It returns 1 for data that cannot be parsed.
 func orientation(format string, data []byte) int {
 	var block []byte
 	switch format {
@@ -82,7 +82,7 @@ func webpEXIF(data []byte) []byte {
 }
 
 // tiffOrientation reads the orientation tag in the first directory of a TIFF
-// structure. It returns 0 without one.
+// structure. It returns 0 if there is no such tag.
 func tiffOrientation(b []byte) int {
 	if len(b) < 8 {
 		return 0

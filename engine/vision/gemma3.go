@@ -14,7 +14,7 @@ func bindGemma3(t *Tower, f *model.File) {
 	t.merged(f, "vision.projector.scale_factor", 4)
 	t.bindSigLIP(f)
 	t.vit.mean = true
-	w := f.Weight("mm.input_projection.weight", 0, t.width) // stored with the input dimension first
+	w := f.Weight("mm.input_projection.weight", 0, t.width) // the file stores the input dimension first
 	t.Text = max(w.Cols(), 1)
 	t.Width, t.Whole = t.Text, true
 	soft := norm{kind: graph.RMS, w: f.Weight("mm.soft_emb_norm.weight", t.width), eps: t.eps}

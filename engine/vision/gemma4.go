@@ -10,9 +10,9 @@ import (
 
 func init() { register("gemma4v", bindGemma4) }
 
-// bindGemma4 binds Gemma 4's tower: dynamic size, positions as the sum of a row's
-// and a column's embedding, four norms per block, and unscaled scores between
-// normalised queries and keys.
+// bindGemma4 binds Gemma 4's tower. It has a dynamic size, and four norms per
+// block. A position is the sum of a row's and a column's embedding. Scores
+// between normalised queries and keys are not scaled.
 func bindGemma4(t *Tower, f *model.File) {
 	t.norm, t.act, t.scale, t.double = graph.RMS, graph.GELU, 1, true
 	t.merged(f, "vision.projector.scale_factor", 3)
@@ -78,8 +78,8 @@ func (v *vit) halves() func(*graph.Builder, graph.Value) graph.Value {
 	return func(g *graph.Builder, x graph.Value) graph.Value { return g.Rope(g.Rope(x, a), b) }
 }
 
-// bindStandard binds the standardisation (x - bias)·scale as x·scale + shift. It
-// returns nil if the file has neither tensor.
+// bindStandard binds the standardisation (x - bias)·scale as x·scale + shift.
+// It returns nil if the file does not have these tensors.
 func (t *Tower) bindStandard(f *model.File) (shift, scale *graph.Weight) {
 	bias, factor := f.Values("v.std_bias", t.width), f.Values("v.std_scale", t.width)
 	if bias == nil && factor == nil {

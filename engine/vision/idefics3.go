@@ -9,9 +9,9 @@ import (
 
 func init() { register("idefics3", bindIdefics3) }
 
-// bindIdefics3 binds the tower of Idefics 3 and SmolVLM: SigLIP over tiles and an
-// overview, with squares of patches merged into tokens. Sources: arXiv 2408.12637,
-// 2504.05299.
+// bindIdefics3 binds the tower of Idefics 3 and SmolVLM. SigLIP runs on tiles
+// and on an overview, and squares of patches are merged into tokens. Sources:
+// arXiv 2408.12637, 2504.05299.
 func bindIdefics3(t *Tower, f *model.File) {
 	t.merged(f, "vision.projector.scale_factor", 1)
 	t.bindSigLIP(f)
@@ -51,7 +51,8 @@ func (t *Tower) fitIdefics(p *rgb, longest int) ([]part, error) {
 	return append(parts, part{kind: "overview", rgb: all}), err
 }
 
-// idefics3Texts names the row and column of each tile and ends each row of tiles.
+// idefics3Texts returns the texts around the tiles, which name the row and
+// column of each tile and end each row of tiles.
 func idefics3Texts(tiles []Tile) []string {
 	const mark = "<fake_token_around_image>"
 	out := make([]string, 0, len(tiles)+1)

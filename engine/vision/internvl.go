@@ -9,8 +9,9 @@ import (
 
 func init() { register("internvl", bindInternVL) }
 
-// bindInternVL binds InternVL's tower: tiles in the grid that fits the picture
-// best, an overview, and layer scales. Sources: arXiv 2312.14238, 2404.16821.
+// bindInternVL binds InternVL's tower. A picture has tiles in the grid that
+// fits it best, and an overview. Blocks have layer scales. Sources: arXiv
+// 2312.14238, 2404.16821.
 func bindInternVL(t *Tower, f *model.File) {
 	t.merged(f, "vision.projector.scale_factor", 2)
 	grid := t.oneSize(f)

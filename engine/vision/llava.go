@@ -7,9 +7,9 @@ import (
 
 func init() { register("mlp", bindLLaVA) }
 
-// bindLLaVA binds LLaVA 1.5's CLIP tower: the class token comes first, the output
-// is that of an inner block, and the projection has two matrices. Sources: arXiv
-// 2103.00020, 2310.03744.
+// bindLLaVA binds LLaVA 1.5's CLIP tower. The class token comes first, the
+// output comes from an inner block, and the projection has two matrices.
+// Sources: arXiv 2103.00020, 2310.03744.
 func bindLLaVA(t *Tower, f *model.File) {
 	grid := t.oneSize(f)
 	t.bindPatches(f, false)
@@ -27,7 +27,7 @@ func bindLLaVA(t *Tower, f *model.File) {
 	}
 	t.pre = t.bindNorm(f, "v.pre_ln", t.width)
 	if f.HasTensor("v.post_ln.weight") {
-		t.bindNorm(f, "v.post_ln", t.width) // follows the last block, which is not used
+		t.bindNorm(f, "v.post_ln", t.width) // norm after the last block, which is not used
 	}
 	t.Text = max(f.Rows("mm.2.weight"), 1)
 	t.Width = t.Text

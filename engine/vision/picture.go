@@ -18,14 +18,14 @@ type Picture struct {
 	Hash [32]byte
 }
 
-// Tile is one input of the tower, the whole picture or a part of it.
+// Tile is one input of the tower, which is the whole picture or a part of it.
 type Tile struct {
 	Kind          string // "image", "overview" or "tile"
 	Row, Col      int    // position of a tile in the grid
 	Width, Height int
 	Pixels        []float32 // [3, Height, Width], normalised
-	GridW, GridH  int       // tokens across and down
-	Tokens        int       // number of rows: the grid, plus a row break after each row if the family has row breaks
+	GridW, GridH  int       // number of tokens across and down
+	Tokens        int       // number of rows: the grid, plus row breaks between rows if the family has them
 }
 
 // Positions returns the number of text positions that the tile takes: its tokens,
@@ -56,7 +56,7 @@ type part struct {
 // Limits on what a file can produce from a picture.
 const (
 	maxTiles  = 1024
-	maxTokens = 1 << 16 // tokens of a tile
+	maxTokens = 1 << 16 // maximum number of tokens of a tile
 )
 
 // Prepare decodes a picture and cuts it into normalised tiles.
@@ -85,7 +85,7 @@ func (t *Tower) Prepare(data []byte, l Limits) (*Picture, error) {
 		if tile.Tokens > maxTokens {
 			return nil, fmt.Errorf("%w: a tile of %d tokens, at most %d", ErrImage, tile.Tokens, maxTokens)
 		}
-		_ = binary.Write(sum, binary.LittleEndian, [2]int32{int32(p.w), int32(p.h)}) // writing to a hash does not fail
+		_ = binary.Write(sum, binary.LittleEndian, [2]int32{int32(p.w), int32(p.h)}) // writing to a hash cannot fail
 		sum.Write(p.pix)
 		out.Tiles = append(out.Tiles, tile)
 	}

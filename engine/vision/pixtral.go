@@ -7,9 +7,9 @@ import (
 
 func init() { register("pixtral", bindPixtral) }
 
-// bindPixtral binds the tower of Pixtral and Mistral Small 3: dynamic size,
-// rotation alternately by row and column, and a row break after each row of tokens.
-// Source: arXiv 2410.07073.
+// bindPixtral binds the tower of Pixtral and Mistral Small 3. It has a dynamic
+// size. Rotation is alternately by row and by column, and a row break follows
+// each row of tokens except the last. Source: arXiv 2410.07073.
 func bindPixtral(t *Tower, f *model.File) {
 	t.norm = graph.RMS
 	t.merged(f, "vision.spatial_merge_size", 1)

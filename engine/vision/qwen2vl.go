@@ -16,13 +16,13 @@ func bindQwen2VL(t *Tower, f *model.File) {
 	t.post = t.bindNorm(f, "v.post_ln", t.width)
 }
 
-// bindQwen25VL binds Qwen2.5-VL's tower: RMS norms, gates, and attention within
-// windows in most blocks. Source: arXiv 2502.13923.
+// bindQwen25VL binds Qwen2.5-VL's tower. It has RMS norms and gates, and most
+// blocks attend within windows. Source: arXiv 2502.13923.
 func bindQwen25VL(t *Tower, f *model.File) {
 	t.norm = graph.RMS
 	t.bindQwen(f)
 	t.post = t.bindNorm(f, "v.post_ln", t.width)
-	const pixels = 112 // side of a window in pixels; files do not contain it
+	const pixels = 112 // side of a window in pixels, which files do not contain
 	t.window = max(pixels/t.patch/t.merge, 1)
 	every := f.IntOr("vision.n_wa_pattern", 0)
 	for i := range t.blocks {
@@ -30,8 +30,9 @@ func bindQwen25VL(t *Tower, f *model.File) {
 	}
 }
 
-// bindQwen binds what all Qwen towers share: dynamic size, two temporal slices with
-// the same pixels, rotation by row and column, and tokens of 2 × 2 patches.
+// bindQwen binds what all Qwen towers share. They have a dynamic size, two
+// temporal slices with the same pixels, rotation by row and column, and tokens
+// of 2 × 2 patches.
 func (t *Tower) bindQwen(f *model.File) {
 	t.merged(f, "vision.spatial_merge_size", 2)
 	t.bindPatches(f, true)

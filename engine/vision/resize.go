@@ -11,7 +11,7 @@ type filter struct {
 	weight  func(x float64) float64
 }
 
-// The filters of Pillow's resampler.
+// Filters of Pillow's resampler.
 var (
 	bilinear = filter{1, func(x float64) float64 { return max(0, 1-math.Abs(x)) }}
 	bicubic  = filter{2, cubic}
@@ -54,8 +54,9 @@ type taps struct {
 	weights []int32
 }
 
-// axis returns the taps of every output pixel. Enlarging interpolates. Reducing
-// stretches the kernel over all pixels that an output pixel covers.
+// axis returns the taps of every output pixel. If the picture grows, the taps
+// interpolate. If it shrinks, the kernel is stretched over all pixels that an
+// output pixel covers.
 func (f filter) axis(in, out int) []taps {
 	list := make([]taps, out)
 	scale := float64(in) / float64(out)
@@ -103,7 +104,7 @@ func (p *rgb) resize(w, h int, f filter) (*rgb, error) {
 		across = f.axis(p.w, w)
 	}
 	row := make([]byte, 3*w)
-	wide := func(y int) []byte { // returns row y after the horizontal pass
+	wide := func(y int) []byte { // returns row y of the result of the horizontal pass
 		src := p.pix[3*y*p.w : 3*(y+1)*p.w]
 		if across == nil {
 			return src
@@ -195,8 +196,9 @@ func (p *rgb) cut(x, y, w, h int) *rgb {
 	return out
 }
 
-// aligned returns the size closest to the picture's with sides that are multiples
-// of align and with min to max pixels, as far as both limits can be met.
+// aligned returns the size that is closest to the picture's, with sides that
+// are multiples of align. It has at least least and at most most pixels, if
+// both limits can be met.
 func aligned(w, h, align, least, most int) (int, int) {
 	a := float32(align)
 	round := func(n int) int { return max(align, int(math.Round(float64(float32(n)/a)))*align) }

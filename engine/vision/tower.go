@@ -15,8 +15,8 @@ import (
 // ErrProjector is wrapped by errors about files that are not a supported projector.
 var ErrProjector = errors.New("projector")
 
-// families maps projector types, as named in files, to their binders. Each family's
-// file adds its own.
+// families maps projector types, as named in files, to their binders. The file
+// of each family adds its binders.
 var families = make(map[string]func(*Tower, *model.File))
 
 func register(name string, bind func(*Tower, *model.File)) { families[name] = bind }
@@ -26,7 +26,7 @@ func Families() []string { return slices.Sorted(maps.Keys(families)) }
 
 // Tower is an image tower with its projection into a text model.
 type Tower struct {
-	Family string // projector type, as in the file
+	Family string // projector type, as named in the file
 	Name   string // general.name
 	Width  int    // width of a row, a multiple of Text
 	Text   int    // width of the text model
@@ -48,7 +48,7 @@ type Tower struct {
 	std     [3]float32
 	least   int // minimum number of tokens if Limits do not set one
 	most    int
-	newline []float32 // row inserted after each row of tokens except the last; nil for none
+	newline []float32 // row inserted after each row of tokens except the last; nil if there is none
 }
 
 // Limits are the caller's bounds on the tokens of a picture. 0 selects the family's
@@ -107,9 +107,9 @@ func (t *Tower) open(f *model.File) error {
 	return nil
 }
 
-// Texts returns the texts before, between and after the tiles of a picture, one
-// more than there are tiles. Each text is tokenised separately, special tokens
-// included.
+// Texts returns the texts before, between and after the tiles of a picture,
+// which is one more text than there are tiles. Each text is tokenised
+// separately, special tokens included.
 func (t *Tower) Texts(tiles []Tile) []string { return t.texts(tiles) }
 
 // around returns the Texts function of families with one marker before and one

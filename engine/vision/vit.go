@@ -12,28 +12,28 @@ import (
 	"godwit/engine/quant"
 )
 
-// vit is a vision transformer: patches of pixels as rows, blocks with a residual
-// stream, and a projection of merged rows. A family's file sets the fields that its
-// towers need.
+// vit is a vision transformer. Its rows are patches of pixels. It has blocks
+// with a residual stream, and a projection of merged rows. The file of each
+// family sets the fields that its towers need.
 type vit struct {
 	width, hidden, heads, layers int
-	size, patch, merge           int // merge counts the patches along the side of a token
+	size, patch, merge           int // merge is the number of patches along the side of a token
 	eps                          float32
 	act                          graph.Func
 	norm                         graph.NormKind
 
 	patches   []*graph.Weight // matrices applied to a patch, whose results are added
-	bias      []float32       // bias of patches; nil for none
-	class     []float32       // row before the patches; nil for none
-	positions []float32       // table [places, width]; nil for none
+	bias      []float32       // bias of patches; nil if there is none
+	class     []float32       // row before the patches; nil if there is none
+	positions []float32       // position table, [places, width]; nil if there is none
 	place     func(dst []float32, at cell)
-	double    bool // the tower takes 2x - 1 instead of the pixels x
+	double    bool // whether the tower takes 2x - 1 instead of the pixels x
 
 	pre, post norm
 	blocks    []vitBlock
 	scale     float32 // scale of the scores
 	rope      func(g *graph.Builder, x graph.Value) graph.Value
-	window    int // side of a window in tokens; 0 for none
+	window    int // side of a window in tokens; 0 if there are no windows
 	mean      bool
 	project   func(g *graph.Builder, x graph.Value) graph.Value
 }
@@ -59,7 +59,7 @@ func (n norm) apply(g *graph.Builder, x graph.Value, group int) graph.Value {
 // output.
 type matrix struct {
 	w, b    *graph.Weight
-	in, out *[2]float32 // nil for none
+	in, out *[2]float32 // clamping bounds; nil if there are none
 }
 
 func (m *matrix) apply(g *graph.Builder, x graph.Value) graph.Value {
@@ -82,8 +82,8 @@ type vitBlock struct {
 	up, down                   matrix
 	gate                       *matrix
 	ls1, ls2, outScale         *graph.Weight
-	full                       bool // attends beyond its window
-	deep                       *mlp // deepstack projection, whose result is appended to the row; nil for none
+	full                       bool // whether the block attends beyond its window
+	deep                       *mlp // deepstack projection, whose result is appended to the row; nil if there is none
 }
 
 // mlp is two matrices with GELU between them, on merged rows.
@@ -97,12 +97,12 @@ func (m *mlp) apply(g *graph.Builder, x graph.Value) graph.Value {
 	return m.b.apply(g, g.Act(m.a.apply(g, x), graph.GELU))
 }
 
-// Limits of the hyper-parameters. Known towers reach a tenth of them.
+// Limits of the hyper-parameters. Known towers reach at most a tenth of them.
 const (
 	maxImage = 1 << 13
 	maxPatch = 1 << 8
 	maxHeads = 1 << 10
-	maxGrid  = 1 << 16 // patches of a tower with a fixed size
+	maxGrid  = 1 << 16 // maximum number of patches of a tower with a fixed size
 )
 
 // read reads the hyper-parameters that every tower has.
@@ -149,7 +149,8 @@ func (v *vit) merged(f *model.File, key string, def int) {
 	}
 }
 
-// oneSize checks a tower with a fixed picture size.
+// oneSize checks a tower with a fixed picture size, and returns the number of
+// patches along a side.
 func (v *vit) oneSize(f *model.File) (grid int) {
 	grid = v.size / v.patch
 	if v.size%(v.patch*v.merge) != 0 || grid*grid > maxGrid {
@@ -342,8 +343,8 @@ const (
 // power returns base^(-exponent).
 func power(base, exponent float64) float32 { return float32(math.Pow(base, -exponent)) }
 
-// rows orders the patches of a tile for the batch: token by token and, with
-// windows, window by window.
+// rows adds the patches of a tile to the batch. They are ordered by token and,
+// if there are windows, first by window.
 func (v *vit) rows(tile *Tile, b *llm.Batch) {
 	m := v.merge
 	side := v.patch * m
@@ -375,8 +376,8 @@ func (v *vit) rows(tile *Tile, b *llm.Batch) {
 	b.Outputs = append(b.Outputs, first...)
 }
 
-// row appends the input of one patch: its pixels and the values added to its
-// embedding.
+// row appends the input of one patch: its pixels, and the values that are added
+// to its embedding.
 func (v *vit) row(tile *Tile, b *llm.Batch, at cell) {
 	p := v.patch
 	plane := tile.Width * tile.Height
