@@ -30,7 +30,7 @@ func (m *bpe) append(dst []llm.Token, s *scratch, text []byte, _ bool) []llm.Tok
 	return m.split(dst, s, norm, 0)
 }
 
-// split cuts text with the given pass, and cuts the resulting pieces with the later
+// split cuts text with the given pass, and then cuts the pieces with the later
 // passes.
 func (m *bpe) split(dst []llm.Token, s *scratch, text []byte, pass int) []llm.Token {
 	if pass == len(m.t.pre.scans) {
@@ -84,7 +84,7 @@ func (m *bpe) word(dst []llm.Token, s *scratch, text []byte) []llm.Token {
 }
 
 // metaspace appends the tokens of a line of escaped text. Every escaped space
-// starts a word, and one is added before the first word.
+// starts a word, and an escaped space is added before the first word.
 func (m *bpe) metaspace(dst []llm.Token, s *scratch, line []byte) []llm.Token {
 	if !bytes.HasPrefix(line, []byte(escape)) {
 		s.word = append(append(s.word[:0], escape...), line...)

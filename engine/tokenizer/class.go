@@ -20,15 +20,16 @@ const (
 	lower                    // \p{Ll}
 )
 
-// classes is a table with two levels: first the block of 256 code points, then the
-// code point in the block. Equal blocks share storage.
+// classes is a table with two levels. The first level is indexed by block of
+// 256 code points, and the second by code point in the block. Equal blocks
+// share storage.
 type classes struct {
 	ascii [128]class
 	block [(unicode.MaxRune + 1) >> 8]uint16
 	cells [][256]class
 }
 
-// classTable is built from the unicode package on first use.
+// classTable is built from Go's unicode package on first use.
 var classTable = sync.OnceValue(func() *classes {
 	flat := make([]class, unicode.MaxRune+1)
 	for _, p := range []struct {
@@ -100,8 +101,8 @@ func (t *classes) next(s []byte, i int) class {
 	return c
 }
 
-// run returns the end of the longest sequence of code points from s[i] on whose
-// class intersects set.
+// run returns the end of the longest sequence of code points, starting at s[i],
+// whose classes intersect set.
 func (t *classes) run(s []byte, i int, set class) int {
 	for i < len(s) {
 		c, n := t.at(s, i)
@@ -113,8 +114,8 @@ func (t *classes) run(s []byte, i int, set class) int {
 	return i
 }
 
-// runNot returns the end of the longest sequence of code points from s[i] on whose
-// class does not intersect set.
+// runNot returns the end of the longest sequence of code points, starting at
+// s[i], whose classes do not intersect set.
 func (t *classes) runNot(s []byte, i int, set class) int {
 	for i < len(s) {
 		c, n := t.at(s, i)
@@ -155,9 +156,10 @@ func runeAt(s []byte, i int) (rune, int) {
 	}
 }
 
-// normalize returns text as byte-level vocabularies see it. Each byte that is not
-// part of a code point becomes U+FFFD, overlong forms become short, and surrogates
-// stay. The result is text itself if nothing changes, else it uses dst's storage.
+// normalize returns text in the form that byte-level vocabularies encode. Each
+// byte that is not part of a code point becomes U+FFFD, overlong forms become
+// short, and surrogates stay. If nothing changes, the result is text itself.
+// Otherwise it uses dst's storage.
 func normalize(dst, text []byte) []byte {
 	if utf8.Valid(text) {
 		return text

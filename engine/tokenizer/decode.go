@@ -8,11 +8,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// Decode returns the text of tokens. With special, every token is written out.
-// Otherwise, control tokens and the BOS and EOS that the model adds are omitted.
-// The result may not be valid UTF-8. It is treated as a complete text, so a leading
-// space that only the vocabulary requires is removed. If the model's own tokenizer
-// removes spaces before punctuation, so does Decode.
+// Decode returns the text of tokens. If special is set, every token is written
+// out. Otherwise, control tokens are omitted, and so are the BOS and EOS that
+// the model adds. The result may not be valid UTF-8. It is treated as a
+// complete text, so a leading space that only the vocabulary requires is
+// removed. Decode removes spaces before punctuation if the model's own
+// tokenizer does.
 func (t *Tokenizer) Decode(tokens []llm.Token, special bool) []byte {
 	strip := t.addPrefix
 	if !special {
@@ -36,9 +37,9 @@ func (t *Tokenizer) Decode(tokens []llm.Token, special bool) []byte {
 	return dst
 }
 
-// AppendPiece appends the text of one token as it appears inside a longer text. A
-// token may be a part of a code point. Without special, control tokens and the
-// unknown token append nothing.
+// AppendPiece appends the text of one token as it appears inside a longer text.
+// A token may be a part of a code point. If special is not set, control tokens
+// and the unknown token append nothing.
 func (t *Tokenizer) AppendPiece(dst []byte, tok llm.Token, special bool) []byte {
 	if !t.valid(tok) {
 		return dst
@@ -102,8 +103,8 @@ func appendSpaces(dst []byte, s string) []byte {
 	}
 }
 
-// shown is how many bytes of the remaining text are printed for a character outside
-// the alphabet.
+// shown is the number of bytes of the remaining text that are printed for a
+// character outside the alphabet.
 const shown = 256
 
 // appendBytes converts s from GPT-2's alphabet to bytes. A character outside the

@@ -10,15 +10,15 @@ import (
 // Piece is a part of a prompt.
 type Piece struct {
 	Text    string
-	Trusted bool // written by the template, not by a person, so special tokens are recognised
+	Trusted bool // whether the template wrote the text and not a person, so that special tokens are recognised
 }
 
-// Options select what Encode adds and recognises.
+// Options decides what Encode adds and recognises.
 type Options struct {
-	AddSpecial   bool // add BOS, EOS and similar tokens as the model requires
-	AddBOS       bool // add only the tokens at the start of a text, unless they are already there
-	ParseSpecial bool // control tokens in trusted pieces are recognised as tokens
-	Joined       bool // other text precedes the pieces, so no leading space is added
+	AddSpecial   bool // whether BOS, EOS and similar tokens are added, as the model requires
+	AddBOS       bool // whether only the tokens at the start of a text are added, unless they are already there
+	ParseSpecial bool // whether control tokens in trusted pieces are recognised
+	Joined       bool // whether other text precedes the pieces, so that no leading space is added
 }
 
 // scratch holds the buffers of one encoding.
@@ -27,16 +27,16 @@ type scratch struct {
 	parts []trust
 	cut   partition
 
-	escaped []byte // the text of a span with spaces escaped
+	escaped []byte // text of a span with spaces escaped
 	norm    []byte // escaped text after normalisation
-	word    []byte // a word in the vocabulary's alphabet
+	word    []byte // word in the vocabulary's alphabet
 	merger  merger
-	memo    [maxPasses]int // for BPE, the memo of each pass
+	memo    [maxPasses]int // memo of each pass, for BPE
 	best    []arc          // for UGM
 }
 
-// keep is the largest size, in bytes or entries, of a buffer that is returned to
-// the pool.
+// keep is the maximum size, in bytes or entries, of a buffer that is returned
+// to the pool.
 const keep = 1 << 20
 
 func (s *scratch) large() bool {
@@ -46,8 +46,8 @@ func (s *scratch) large() bool {
 
 // A model is the encoding algorithm of one kind of vocabulary.
 type model interface {
-	// append adds the tokens of text. first reports that text is at the start or
-	// follows a special token.
+	// append adds the tokens of text. first reports whether text is at the
+	// start or follows a special token.
 	append(dst []llm.Token, s *scratch, text []byte, first bool) []llm.Token
 }
 
@@ -78,10 +78,10 @@ func (t *Tokenizer) EncodeText(text string, addSpecial, parseSpecial bool) []llm
 	return dst
 }
 
-// Encode appends the tokens of a prompt. The pieces form one text, and a word may
-// continue from one piece into the next, so a template may split its text anywhere.
-// A special token must be inside trusted text. The same holds for markers of the
-// prompt format that a file wrongly declares as text.
+// Encode appends the tokens of a prompt. The pieces form one text. A word may
+// continue from one piece into the next, so a template may split its text
+// anywhere. A special token must be inside trusted text. So must a marker of
+// the prompt format that a file wrongly declares as text.
 func (t *Tokenizer) Encode(dst []llm.Token, pieces []Piece, o Options) []llm.Token {
 	s := t.pool.Get().(*scratch)
 	s.text, s.parts = s.text[:0], s.parts[:0]
@@ -156,8 +156,8 @@ type vocab struct {
 
 	bytes [256]llm.Token // token for a byte that no token contains; None if the byte is dropped
 	tight *[256]bool     // see merges
-	ascii [128]uint64    // hashes of the ASCII characters in GPT-2's alphabet
-	wide  [4][64]uint64  // hashes of its other characters, by lead byte modulo 4 and second byte
+	ascii [128]uint64    // hashes of the ASCII characters of GPT-2's alphabet
+	wide  [4][64]uint64  // hashes of the alphabet's other characters, by lead byte modulo 4 and second byte
 }
 
 func (t *Tokenizer) newVocab() *vocab {
@@ -191,7 +191,8 @@ func (v *vocab) byteToken(t *Tokenizer, b byte) llm.Token {
 	return t.ids.unk
 }
 
-// appendToken adds the token with this text, or else the tokens of its bytes.
+// appendToken adds the token with this text, or the tokens of its bytes if
+// there is no such token.
 func (v *vocab) appendToken(dst []llm.Token, text []byte, hash uint64) []llm.Token {
 	var tok llm.Token
 	if v.merges != nil {

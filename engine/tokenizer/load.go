@@ -10,7 +10,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// The classes of errors of New.
+// Classes of errors of New.
 var (
 	ErrNoVocab = errors.New("no vocabulary")
 	ErrKind    = errors.New("unknown kind of vocabulary")
@@ -129,8 +129,9 @@ func (l *loader) bpe() error {
 	return nil
 }
 
-// merges checks that there are pairs. They are parsed at the first encoding. gguf
-// has already checked the element types of this list and the three below.
+// merges checks that there are pairs. They are parsed at the first encoding.
+// Package gguf has already checked the element types of this list and of the
+// three below.
 func (l *loader) merges() error {
 	v, ok := l.kv.Value(keyMerge)
 	switch {
@@ -148,10 +149,10 @@ func (l *loader) merges() error {
 // Limits of a vocabulary. The indexes that find tokens take up to 70 times the
 // tokens' memory.
 const (
-	maxToken    = 1 << 20 // bytes of a token
-	maxText     = 1 << 25 // bytes of all tokens; the largest known take 3 MB
-	maxTokens   = 1 << 22 // number of tokens, and number of merges; the largest known are 262,144 and twice that
-	maxCharsmap = 1 << 24 // bytes of a character map; T5's has 0.3 MB
+	maxToken    = 1 << 20 // maximum bytes of a token
+	maxText     = 1 << 25 // maximum bytes of all tokens; the largest known vocabulary has 3 MB
+	maxTokens   = 1 << 22 // maximum number of tokens, and of merges; the largest known vocabularies have 262,144 tokens and twice as many merges
+	maxCharsmap = 1 << 24 // maximum bytes of a character map; T5's has 0.3 MB
 )
 
 func (l *loader) tokens() error {
@@ -162,7 +163,7 @@ func (l *loader) tokens() error {
 	if n := v.Len(); n == 0 || n > maxTokens {
 		return fmt.Errorf("%w: %s has %d entries, 1 to %d are allowed", ErrInvalid, keyList, n, maxTokens)
 	}
-	list, _ := v.Strings() // gguf has checked its type
+	list, _ := v.Strings() // package gguf has checked its type
 	text := 0
 	for i, s := range list {
 		text += len(s)
@@ -218,7 +219,7 @@ func (l *loader) scores() error {
 	}
 	l.t.scores, _ = v.First(n).Floats()
 	if l.t.kind != UGM {
-		return nil // other kinds only compare scores
+		return nil // other kinds of vocabularies only compare scores
 	}
 	for i, x := range l.t.scores {
 		if x-x != 0 {
@@ -253,7 +254,7 @@ func (l *loader) charsmap() error {
 	return nil
 }
 
-// flags replaces the kind's defaults by the flags in the file.
+// flags replaces the defaults of the kind with the flags in the file.
 func (l *loader) flags() {
 	t := l.t
 	set := func(key string, to ...*bool) {
@@ -277,8 +278,8 @@ func (l *loader) flags() {
 		t.addBOS = true
 	}
 
-	// Files without these keys expect letters without accents and keep combining
-	// marks.
+	// Files without these keys expect letters without accents, and keep
+	// combining marks.
 	t.lowercase = t.kind == WPM
 	set(keyLower, &t.lowercase)
 	t.decompose = t.lowercase
@@ -333,8 +334,8 @@ func (l *loader) ids() {
 	}
 }
 
-// modelName returns general.name in lower case. Only the name shows for two
-// families of files which tokens remove adjacent spaces.
+// modelName returns general.name in lower case. For two families of files, only
+// the name shows which tokens remove adjacent spaces.
 func (l *loader) modelName() string {
 	name, _ := l.kv.String("general.name")
 	return strings.ToLower(name)

@@ -37,16 +37,16 @@ type span struct {
 
 func (s span) size() int { return s.end - s.start }
 
-// trust is a part of a text up to the offset end, and whether it is trusted.
+// trust is a part of a text with its end and the trust in it.
 type trust struct {
 	end     int
-	trusted bool // control tokens are recognised
-	strict  bool // markers are not recognised, whatever their type
+	trusted bool // whether control tokens are recognised
+	strict  bool // whether markers are not recognised, whatever their type
 }
 
-// A partition cuts a text at its special tokens. As in llama.cpp, it takes the
-// longest tokens of the whole text first and then shorter ones in the remaining
-// text. Its buffers are reused.
+// A partition cuts a text at its special tokens. As in llama.cpp, it chooses
+// the longest tokens of the whole text first, and then shorter ones in the
+// remaining text. Its buffers are reused.
 type partition struct {
 	found   []span // candidates
 	taken   []span // candidates that were chosen
@@ -79,7 +79,7 @@ func (p *partition) cut(m *matcher, text []byte, parts []trust) []span {
 }
 
 // longest returns the longest token at text[i] that has at most limit bytes and
-// that the part around it allows. parts starts with the part that contains text[i].
+// is allowed in its part. parts starts with the part that contains text[i].
 func (m *matcher) longest(text []byte, i, limit int, parts []trust) span {
 	best := span{i, i, None}
 	at := m.trie.root[text[i]]
@@ -95,9 +95,9 @@ func (m *matcher) longest(text []byte, i, limit int, parts []trust) span {
 	return best
 }
 
-// allowed reports whether a token that starts in a part may end at end. Tokens of
-// the prompt format must lie in one part. User-defined text may continue into the
-// next.
+// allowed reports whether a token that starts in a part may end at end. A token
+// of the prompt format must lie in one part. User-defined text may continue
+// into the next part.
 func (m *matcher) allowed(tok llm.Token, end int, p trust) bool {
 	if m.attrs[tok]&(control|unknown) != 0 {
 		return p.trusted && end <= p.end
@@ -108,8 +108,9 @@ func (m *matcher) allowed(tok llm.Token, end int, p trust) bool {
 	return true
 }
 
-// choose moves the winning candidates to taken. If a longer token further right
-// blocks a candidate, the next shorter token at the same start becomes a candidate.
+// choose moves the chosen candidates to taken. If a longer token further right
+// blocks a candidate, the next shorter token at the same start becomes a
+// candidate.
 func (p *partition) choose(m *matcher, text []byte, parts []trust) {
 	order := func(a, b span) int {
 		return cmp.Or(b.size()-a.size(), int(a.token)-int(b.token), a.start-b.start)

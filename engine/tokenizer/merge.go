@@ -11,7 +11,7 @@ import (
 const (
 	noRank  = math.MaxUint32
 	short   = 48      // number of symbols up to which comparing all ranks is faster than a heap
-	maxWord = 1 << 21 // symbols of a word; longer words are split to bound memory
+	maxWord = 1 << 21 // maximum symbols of a word; longer words are split to bound memory
 )
 
 // sym is a symbol, which is a piece of a word during merging.
@@ -60,7 +60,7 @@ func (v *vocab) symbol(word []byte, start, size int) sym {
 	return s
 }
 
-// join returns the symbol for two adjacent ones.
+// join returns the symbol that joins two adjacent symbols.
 func (m *merger) join(word []byte, l, r sym) sym {
 	return m.voc.symbol(word, int(l.start), int(l.size+r.size))
 }
@@ -151,8 +151,8 @@ func (m *merger) mergeShort(word []byte) {
 	m.syms, m.rank = syms[:n], rank
 }
 
-// mergeLong merges with a heap of candidates, in O(n log n) for n symbols. A symbol
-// that was merged into another one stays with size 0.
+// mergeLong merges with a heap of candidates, in O(n log n) for n symbols. A
+// symbol that was merged into another one remains with size 0.
 func (m *merger) mergeLong(word []byte) {
 	n := len(m.syms)
 	m.prev = slices.Grow(m.prev[:0], n)[:n]
@@ -178,8 +178,8 @@ func (m *merger) mergeLong(word []byte) {
 	}
 }
 
-// offer appends the pair of symbol i and the next one to the heap's storage if it
-// has a rank, and reports whether it does.
+// offer appends the pair of symbol i and the next one to the heap's storage, if
+// the pair has a rank. It reports whether it has one.
 func (m *merger) offer(word []byte, i int32) bool {
 	j := m.next[i]
 	if j < 0 {

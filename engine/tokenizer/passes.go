@@ -22,7 +22,7 @@ func within(set ranges) member {
 	}
 }
 
-// also returns the set m plus the ASCII characters in more.
+// also returns the set m with the ASCII characters in more added.
 func (m member) also(more string) member {
 	var extra [128]bool
 	for _, b := range []byte(more) {
@@ -152,7 +152,7 @@ func triples(_ *classes, s []byte, i int, _ *int) int {
 }
 
 // fromRight cuts runs of \p{N} into groups of three, counted from the right. memo
-// is the end of a run whose remaining length is a multiple of three.
+// is the end of a run if the length of its rest is a multiple of three.
 func fromRight(t *classes, s []byte, i int, memo *int) int {
 	if i < *memo {
 		return upTo(t, s, i, number, 3)
@@ -172,9 +172,9 @@ func fromRight(t *classes, s []byte, i int, memo *int) int {
 	return upTo(t, s, i, number, min(n, 3))
 }
 
-// grouped matches \d{1,3}(?=(?:\d{3})*\b). It is similar to fromRight, but digits
-// followed by a letter stay together and with the text before them. Source:
-// tokenizer.json of Tiny Aya.
+// grouped matches \d{1,3}(?=(?:\d{3})*\b). It is similar to fromRight, but
+// digits before a letter are not split, neither from each other nor from the
+// text before them. Source: tokenizer.json of Tiny Aya.
 func grouped(t *classes, s []byte, i int, memo *int) int {
 	if i < *memo {
 		return upTo(t, s, i, number, 3)
@@ -296,7 +296,7 @@ func (set ranges) has(r rune) bool {
 	return false
 }
 
-// Sets that patterns list explicitly.
+// Sets of characters that patterns list explicitly.
 var (
 	// [一-龥぀-ゟ゠-ヿ]
 	ideographs = ranges{{0x3040, 0x30FF}, {0x4E00, 0x9FA5}}
@@ -338,8 +338,8 @@ var (
 	}
 )
 
-// uncased are the letters with case that DeepSeek's pattern does not list: letters
-// that are newer than the pattern, and mathematical letters.
+// uncased holds the letters with case that DeepSeek's pattern does not list.
+// These are letters that are newer than the pattern, and mathematical letters.
 var uncased = ranges{
 	{0x560, 0x588},
 	{0x10C7, 0x10FF},

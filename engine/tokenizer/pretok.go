@@ -14,20 +14,21 @@ var ErrPre = errors.New("unknown pre-tokenizer")
 // maxPasses is the maximum number of passes in a pre-tokenizer.
 const maxPasses = 6
 
-// A pre describes a value of tokenizer.ggml.pre for a BPE vocabulary: how text is
-// cut into words before pairs are merged, and defaults for keys that files lack.
+// A pre describes a value of tokenizer.ggml.pre for a BPE vocabulary. It
+// decides how text is cut into words before pairs are merged, and holds
+// defaults for keys that a file lacks.
 type pre struct {
 	scans        []scan
-	raw          bool // the vocabulary is plain UTF-8 with <0xXX> tokens instead of GPT-2's byte alphabet
-	escaped      bool // a space is written as U+2581
-	metaspace    bool // every U+2581 starts a word, and one is added before each line
-	newlines     bool // a run of line breaks that is a token is not built by merges
-	ignoreMerges bool // a word that is a token is not built by merges
+	raw          bool // whether the vocabulary is plain UTF-8 with <0xXX> tokens, instead of GPT-2's byte alphabet
+	escaped      bool // whether a space is written as U+2581
+	metaspace    bool // whether every U+2581 starts a word, and one is added before each line
+	newlines     bool // whether a run of line breaks that is a token is used as it is, without merges
+	ignoreMerges bool // whether a word that is a token is used as it is, without merges
 	addBOS       bool // default if the file does not have the key
-	forceBOS     bool // overrides the file, because early files of the family are wrong
-	noBOS        bool // the kind's default BOS token does not apply
+	forceBOS     bool // adds BOS whatever the file says, because early files of the family are wrong
+	noBOS        bool // whether the kind's default BOS token is not used
 	addSep       bool
-	clean        bool // Decode removes spaces before punctuation
+	clean        bool // whether Decode removes spaces before punctuation
 }
 
 // Passes that several pre-tokenizers share.
@@ -38,10 +39,11 @@ var (
 	deepseek3s = []scan{digits3, runs(within(ideographs)), deepseek3{}.scan}
 )
 
-// pres maps names to pre-tokenizers. Names and patterns are those of llama.cpp's
-// convert_hf_to_gguf.py and of the tokenizer.json files to which its names refer.
-// For the o200k family, llama.cpp simplifies the pattern: it does not distinguish
-// upper and lower case beyond ASCII. Here the model's own pattern is used.
+// pres maps names to pre-tokenizers. Names and patterns come from llama.cpp's
+// convert_hf_to_gguf.py, and from the tokenizer.json files to which its names
+// refer. For the o200k family, llama.cpp simplifies the pattern and does not
+// distinguish upper and lower case beyond ASCII. Here the model's own pattern
+// is used.
 var pres = func() map[string]pre {
 	all := map[string]pre{}
 	add := func(p pre, names ...string) {
@@ -54,7 +56,8 @@ var pres = func() map[string]pre {
 	return all
 }()
 
-// addFirst adds GPT-2's pattern, cl100k's, and similar ones.
+// addFirst adds the families with GPT-2's pattern, with cl100k's, and with
+// similar ones.
 func addFirst(add func(pre, ...string)) {
 	add(pre{clean: true, scans: []scan{runs(has(punct).also("$+<=>^~|")), gpt2, digits, triples}}, "default")
 	add(pre{clean: true, scans: []scan{runs(has(punct).also("$+<=>^~|`")), gpt2, triples}}, "falcon")
@@ -86,8 +89,8 @@ func addFirst(add func(pre, ...string)) {
 	add(pre{clean: true, scans: []scan{pattern{contractions: true, phrases: true, digits: 1, tail: "\r\n/", oneTail: true}.scan}}, "exaone-moe")
 }
 
-// addSecond adds families whose patterns distinguish case or scripts, and all
-// others.
+// addSecond adds the families whose patterns distinguish case or scripts, and
+// all other families.
 func addSecond(add func(pre, ...string)) {
 	add(pre{scans: []scan{gpt4oScan}}, "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2")
 	add(pre{ignoreMerges: true, scans: []scan{gpt4oScan}}, "granite-embed-multi-97m")

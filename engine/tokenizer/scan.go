@@ -18,7 +18,7 @@ import (
 type scan func(t *classes, s []byte, i int, memo *int) int
 
 // contraction returns the length of 's 't 'm 'd 're 've 'll at the start of s, or
-// 0. With fold, letters may be upper case.
+// 0. If fold is set, letters may be upper case.
 func contraction(s []byte, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -39,8 +39,9 @@ func contraction(s []byte, fold bool) int {
 	return 0
 }
 
-// spaces measures the run of \s at s[i]. It returns the run's end, the start of its
-// last code point, and the end of its last line break or 0.
+// spaces measures the run of \s at s[i]. It returns the end of the run, the
+// start of its last code point, and the end of its last line break, or 0 if it
+// has none.
 func (t *classes) spaces(s []byte, i int) (end, last, broken int) {
 	last = i
 	for i < len(s) {
@@ -99,12 +100,12 @@ func gpt2(t *classes, s []byte, i int, _ *int) int {
 // Source: tokenizer.json of the models that the registry names.
 type pattern struct {
 	contractions bool
-	marks        bool   // \p{M} counts as a letter, not as punctuation
-	phrases      bool   // a word continues over single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
-	digits       int    // maximum number of code points in a number; 0 for no limit
+	marks        bool   // whether \p{M} counts as a letter and not as punctuation
+	phrases      bool   // whether a word continues over single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
+	digits       int    // maximum number of code points in a number; 0 means no limit
 	tail         string // characters that may follow a run of punctuation in the same piece
-	oneTail      bool   // at most one such character
-	halves       bool   // runs of spaces are cut in powers of two, from 512 down
+	oneTail      bool   // whether at most one such character may follow
+	halves       bool   // whether runs of spaces are cut into powers of two, starting with 512
 }
 
 func (p pattern) scan(t *classes, s []byte, i int, memo *int) int {
@@ -181,8 +182,8 @@ func (p pattern) tailEnd(s []byte, i int) int {
 	return i
 }
 
-// upTo returns the end of at most n code points of set from s[i] on. If n is 0,
-// there is no limit.
+// upTo returns the end of at most n code points of set, starting at s[i]. If n
+// is 0, there is no limit.
 func upTo(t *classes, s []byte, i int, set class, n int) int {
 	if n == 0 {
 		return t.run(s, i, set)
@@ -227,8 +228,8 @@ func halves(t *classes, s []byte, i int, memo *int) int {
 // Source: tokenizer.json of the models that the registry names; for Kimi K2,
 // its tokenization_kimi.py.
 type cased struct {
-	pattern      // contractions follow a word here
-	han     bool // runs of Chinese characters are separate pieces
+	pattern      // rules of the family; in it, contractions follow a word
+	han     bool // whether runs of Chinese characters are separate pieces
 }
 
 func (p cased) scan(t *classes, s []byte, i int, memo *int) int {
@@ -261,10 +262,10 @@ func (p cased) scan(t *classes, s []byte, i int, memo *int) int {
 	return end
 }
 
-// word matches at s[i] and returns two ends, each -1 for no match. The first match
-// is upper case followed by at least one lower-case letter, the second is at least
-// one upper-case letter. In the first match, the upper-case part is shortened until
-// its last letter also counts as lower case.
+// word matches at s[i] and returns two ends, which are -1 if there is no match.
+// The first match is upper case followed by at least one lower-case letter. The
+// second match is at least one upper-case letter. In the first match, the
+// upper-case part is shortened until its last letter also counts as lower case.
 func (p cased) word(t *classes, s []byte, i int) (small, capitals int) {
 	small, capitals = -1, -1
 	for i < len(s) {
@@ -303,10 +304,10 @@ func isHanAt(s []byte, i int) bool {
 //	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
 //	 ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// and without the tail, and with line breaks alone, for oneBreak.
+// If oneBreak is set, punctuation has no tail and each line break is a piece.
 // Source: tokenizer.json of DeepSeek V3 and of Spark 2.5.
 type deepseek3 struct {
-	oneBreak bool // last alternatives are ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
+	oneBreak bool // whether the last alternatives are ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
 }
 
 func (p deepseek3) scan(t *classes, s []byte, i int, _ *int) int {
@@ -337,7 +338,7 @@ func (p deepseek3) scan(t *classes, s []byte, i int, _ *int) int {
 	case c&space != 0:
 		return p.blank(t, s, i)
 	}
-	for i += n; i < len(s); i += n { // unmatched text, up to a character that starts or may precede a word
+	for i += n; i < len(s); i += n { // skip unmatched text, up to a character that starts a word or may precede one
 		if c, n = t.at(s, i); c&(word|marks|space) != 0 || t.next(s, i+n)&word != 0 {
 			break
 		}

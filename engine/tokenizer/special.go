@@ -32,16 +32,16 @@ var (
 	fimRepos = []string{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}
 	fimSeps  = []string{"<|file_sep|>"}
 
-	// generationEnds are tokens that end a generation in any vocabulary that has
-	// them.
+	// generationEnds lists the tokens that end a generation in every vocabulary
+	// that has them.
 	generationEnds = []string{
 		"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
 		"<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
 		"<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
 		"<｜end▁of▁sentence｜>", "[e~[",
 	}
-	// harmony are the tokens that delimit the channels of gpt-oss. They are control
-	// tokens, but they must appear in the decoded text.
+	// harmony lists the tokens that delimit the channels of gpt-oss. They are
+	// control tokens, but they must appear in the decoded text.
 	harmony = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
 	// exceptions lists families in which a token of generationEnds does not end
 	// generation.
@@ -147,8 +147,8 @@ func (l *loader) ends(found map[string]llm.Token) {
 	}
 }
 
-// strips sets which special tokens remove adjacent spaces. No metadata key contains
-// this.
+// strips sets which special tokens remove adjacent spaces. No metadata key has
+// this information.
 func (l *loader) strips() {
 	t := l.t
 	arch, _ := l.kv.String("general.architecture")
@@ -181,10 +181,10 @@ func (l *loader) strips() {
 	}
 }
 
-// isMarker reports whether the text of a user-defined token looks like a marker of
-// a prompt format. Many files declare their markers as user-defined, so such tokens
-// are not recognised in untrusted pieces. Other files declare HTML tags and runs of
-// spaces as user-defined. These are text that a person may write.
+// isMarker reports whether the text of a user-defined token looks like a marker
+// of a prompt format. Many files declare their markers as user-defined, so such
+// tokens are not recognised in untrusted pieces. Other files declare HTML tags
+// and runs of spaces as user-defined, which are ordinary text.
 func isMarker(s string) bool {
 	if len(s) < 3 {
 		return false

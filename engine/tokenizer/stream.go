@@ -6,17 +6,19 @@ import (
 	"godwit/engine/llm"
 )
 
-// A Decoder converts a stream of tokens to a stream of valid UTF-8. The bytes of a
-// code point are held back until it is complete. Invalid bytes become U+FFFD, one
-// for each maximal prefix of a code point, as Unicode recommends and Python's
-// replace does. The zero Decoder is not usable.
+// A Decoder converts a stream of tokens to a stream of valid UTF-8. The bytes
+// of a code point are held back until it is complete. Invalid bytes become
+// U+FFFD, once for each maximal prefix of a code point, as in Unicode's
+// recommendation and Python's error handler replace. The zero Decoder is not
+// usable.
 type Decoder struct {
 	t       *Tokenizer
 	special bool
 	held    []byte
 }
 
-// NewDecoder starts a stream. With special, control tokens are written out.
+// NewDecoder starts a stream. If special is set, control tokens are written
+// out.
 func (t *Tokenizer) NewDecoder(special bool) *Decoder {
 	return &Decoder{t: t, special: special, held: make([]byte, 0, 64)}
 }
@@ -31,7 +33,8 @@ func (d *Decoder) Append(dst []byte, tok llm.Token) []byte {
 // point. The Decoder can then be used for another stream.
 func (d *Decoder) Flush(dst []byte) []byte { return d.drain(dst, true) }
 
-// Held returns the number of bytes held back until their code point is complete.
+// Held returns the number of bytes that are held back until their code point is
+// complete.
 func (d *Decoder) Held() int { return len(d.held) }
 
 func (d *Decoder) drain(dst []byte, all bool) []byte {
@@ -53,8 +56,8 @@ func (d *Decoder) drain(dst []byte, all bool) []byte {
 	return dst
 }
 
-// start returns the length of the longest prefix of b that begins a code point, at
-// least one byte. b must not begin with a complete code point.
+// start returns the length of the longest prefix of b that begins a code point.
+// It is at least one byte. b must not begin with a complete code point.
 func start(b []byte) int {
 	for n := min(len(b), utf8.UTFMax-1); n > 1; n-- {
 		if !utf8.FullRune(b[:n]) {

@@ -8,12 +8,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// A table maps hashes to numbers. It uses open addressing, and each slot holds the
-// upper half of a hash and a number plus one. The caller compares the texts that
-// the numbers stand for. At most half of the slots are in use.
+// A table maps hashes to numbers. It uses open addressing, and each slot holds
+// the upper half of a hash and a number plus one. The caller compares the texts
+// to which the numbers refer. At most half of the slots are in use.
 type table struct {
 	slots []uint64
-	shift uint // hash to slot
+	shift uint // shift that turns a hash into a slot
 }
 
 // newTable returns a table for n numbers.
@@ -64,7 +64,7 @@ func (w *words) lookup(s []byte) llm.Token {
 	return w.hashed(maphash.Bytes(w.seed, s), s)
 }
 
-// hashed is lookup for a caller that has the hash.
+// hashed is lookup for a caller that already has the hash of s.
 func (w *words) hashed(h uint64, s []byte) llm.Token {
 	mask := len(w.slots) - 1
 	for at := int(h >> w.shift); ; at = (at + 1) & mask {
@@ -84,8 +84,9 @@ func (w *words) hashed(h uint64, s []byte) llm.Token {
 type merges struct {
 	table
 	pairs []string // "left right"
-	// tight has the last bytes of left sides whose right side starts with U+2581,
-	// except U+2581 itself. After any other byte, a word may be cut before a space.
+	// tight contains the last bytes of left sides whose right side starts with
+	// U+2581, except U+2581 itself. After any other byte, a word may be cut
+	// before a space.
 	tight [256]bool
 }
 
@@ -121,8 +122,8 @@ func pairHash(left, right uint64) uint64 {
 	return hi ^ lo ^ left
 }
 
-// rank returns the rank of the pair l and r, which are adjacent in the text in this
-// order, or noRank.
+// rank returns the rank of the pair l and r, or noRank if it has none. l must
+// end where r begins.
 func (m *merges) rank(text []byte, l, r sym) uint32 {
 	h := pairHash(l.hash, r.hash)
 	mask := len(m.slots) - 1

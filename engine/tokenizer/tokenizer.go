@@ -62,10 +62,10 @@ const (
 	control
 	userDefined
 	byteToken
-	leftStrip  // removes the spaces before it
-	rightStrip // removes the spaces after it
+	leftStrip  // removes spaces before the token
+	rightStrip // removes spaces after the token
 
-	special = unknown | control | userDefined // recognised in text before the rest is encoded
+	special = unknown | control | userDefined // tokens that are recognised before the rest of the text is encoded
 )
 
 // Tokenizer is a vocabulary. It keeps strings of the file's metadata, so the file
@@ -86,13 +86,13 @@ type Tokenizer struct {
 	suppress []llm.Token
 
 	addBOS, addEOS, addSep bool
-	addPrefix              bool // add a space before text
-	escaped                bool // a space is U+2581 in the vocabulary
-	clean                  bool // Decode removes spaces before punctuation
-	mergeSpaces            bool // for UGM, runs of spaces become one space
-	lowercase, decompose   bool // for WPM, convert to lower case; remove accents
-	dropMarks              bool // for WPM, remove combining marks
-	dropSpaces             bool // for BPE, words do not contain spaces
+	addPrefix              bool // whether a space is added before text
+	escaped                bool // whether the vocabulary writes a space as U+2581
+	clean                  bool // whether Decode removes spaces before punctuation
+	mergeSpaces            bool // UGM: whether runs of spaces become one space
+	lowercase, decompose   bool // WPM: whether to convert to lower case, and whether to remove accents
+	dropMarks              bool // WPM: whether to remove combining marks
+	dropSpaces             bool // BPE: whether words never contain spaces
 	charsmap               []byte
 	notices                []string
 
@@ -101,17 +101,18 @@ type Tokenizer struct {
 	matcher func() *matcher // also built at the first encoding
 	model   func() model    // also built at the first encoding
 	pieces  func() *pieces  // built at the first call of Piece
-	pool    sync.Pool       // values are *scratch
+	pool    sync.Pool       // the values are of type *scratch
 }
 
-// ids are the special tokens. Each is None if the vocabulary does not have it.
+// ids holds the special tokens. A token is None if the vocabulary does not have
+// it.
 type ids struct {
 	bos, eos, eot, eom, unk, sep, pad, mask llm.Token
 	fim                                     FIM
 }
 
-// FIM are the tokens of fill-in-the-middle prompts. Each is None if the vocabulary
-// does not have it.
+// FIM holds the tokens of fill-in-the-middle prompts. A token is None if the
+// vocabulary does not have it.
 type FIM struct {
 	Prefix, Suffix, Middle llm.Token
 	Pad, Repo, Sep         llm.Token // padding; repository name; file separator
@@ -167,7 +168,7 @@ func (t *Tokenizer) Sep() llm.Token { return t.ids.sep }
 // Pad returns the padding token.
 func (t *Tokenizer) Pad() llm.Token { return t.ids.pad }
 
-// Mask returns the token that stands for text to be predicted.
+// Mask returns the token that stands for text that the model predicts.
 func (t *Tokenizer) Mask() llm.Token { return t.ids.mask }
 
 // FIM returns the tokens of fill-in-the-middle prompts.

@@ -2,16 +2,16 @@ package tokenizer
 
 import "godwit/engine/llm"
 
-// A trie finds the tokens that are prefixes of a text. A node has a linked list of
-// children while there are few, and a table indexed by byte once there are many.
+// A trie finds the tokens that are prefixes of a text. A node with few children
+// has a linked list of them. A node with many has a table indexed by byte.
 type trie struct {
 	root  [256]uint32
-	nodes []trieNode // node 0 is nil
+	nodes []trieNode // node 0 stands for no node
 	wide  [][256]uint32
 }
 
 type trieNode struct {
-	child uint32 // first child; with wideBit, a table
+	child uint32 // first child; if wideBit is set, a table of children
 	next  uint32 // next child of the same parent
 	token llm.Token
 	b     byte
@@ -19,8 +19,8 @@ type trieNode struct {
 
 const (
 	wideBit = 1 << 31
-	narrow  = 8       // number of children up to which a list is used
-	maxWide = 1 << 15 // tables of 1 KiB; real vocabularies have a tenth of them
+	narrow  = 8       // maximum number of children in a list
+	maxWide = 1 << 15 // maximum number of tables, of 1 KiB each; known vocabularies have a tenth of that
 )
 
 func newTrie() *trie { return &trie{nodes: make([]trieNode, 1)} }
@@ -76,7 +76,7 @@ func (t *trie) link(at, to uint32) {
 	t.wide = append(t.wide, table)
 }
 
-// child returns the child of the node at for byte b, or 0.
+// child returns the child of the node at for byte b, or 0 if there is none.
 func (t *trie) child(at uint32, b byte) uint32 {
 	at = t.nodes[at].child
 	if at&wideBit != 0 {

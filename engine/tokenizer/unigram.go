@@ -98,8 +98,8 @@ func (m *unigram) extend(best []arc, text []byte, i int) {
 	}
 }
 
-// trace appends the tokens of the best split. Adjacent unknown characters become
-// one token.
+// trace follows the best arcs backwards and appends the tokens of the best
+// split. Adjacent unknown characters become one token.
 func (m *unigram) trace(dst []llm.Token, best []arc) []llm.Token {
 	from := len(dst)
 	last := None
@@ -143,17 +143,17 @@ func (m *unigram) normalize(dst, text []byte) []byte {
 	return dst
 }
 
-// charsmap is SentencePiece's compiled table of replacements. It is a double-array
-// trie of the texts to be replaced, whose values are offsets of their replacements.
-// Source: precompiled_charsmap of sentencepiece's normalizer; S. Kanda (2018),
-// Space- and Time-Efficient String Dictionaries.
+// charsmap is SentencePiece's compiled table of replacements. It is a
+// double-array trie of the texts to be replaced. Its values are the offsets of
+// their replacements. Source: precompiled_charsmap of sentencepiece's
+// normalizer; S. Kanda (2018), Space- and Time-Efficient String Dictionaries.
 type charsmap struct {
 	units []uint32
 	texts []byte // replacement texts, each ending in 0
 }
 
-// newCharsmap parses the length of the trie in bytes, the trie, and the texts. It
-// returns nil if there is no data.
+// newCharsmap parses the data, which is the length of the trie in bytes, the
+// trie, and the replacement texts. It returns nil if there is no data.
 func newCharsmap(data []byte) (*charsmap, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -172,8 +172,9 @@ func newCharsmap(data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// next returns the replacement of the longest prefix of text that has one, or else
-// the first character, and the number of bytes of text that it replaces.
+// next returns the replacement of the longest prefix of text that has one, or
+// otherwise the first character. n is the number of bytes of text that are
+// replaced.
 func (c *charsmap) next(text []byte) (out []byte, n int) {
 	if c != nil {
 		if out, n = c.replace(text); n > 0 {

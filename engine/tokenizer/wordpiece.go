@@ -9,9 +9,9 @@ import (
 )
 
 // wordPiece encodes with BERT's vocabularies. Text is cut at spaces and around
-// punctuation. Each word is split into the longest tokens from left to right, or
-// becomes the unknown token if that fails. The file writes U+2581 before tokens
-// that start a word.
+// punctuation. Each word is split into the longest tokens, from left to right.
+// If that fails, it becomes the unknown token. The file writes U+2581 before
+// tokens that start a word.
 type wordPiece struct {
 	t    *Tokenizer
 	trie *trie
@@ -99,9 +99,9 @@ func baseOf(r rune) rune {
 	return r
 }
 
-// ideographsOfBERT are the blocks in which each character is a word. The sixth
-// block starts late, as in the Rust implementation with which models were trained.
-// Source: _is_chinese_char of BERT's tokenization.py.
+// ideographsOfBERT lists the blocks in which each character is a word. The
+// sixth block starts too late, as in the Rust implementation that models were
+// trained with. Source: _is_chinese_char of BERT's tokenization.py.
 var ideographsOfBERT = ranges{
 	{0x3400, 0x4DBF},
 	{0x4E00, 0x9FFF},
