@@ -30,7 +30,7 @@ import (
 	"godwit/engine/fault"
 )
 
-// The classes of errors. The text that follows a class contains the numbers.
+// Classes of errors. The numbers follow in the error's text.
 var (
 	ErrNotGGUF    = errors.New("not a GGUF file")
 	ErrVersion    = errors.New("unsupported GGUF version")
@@ -40,12 +40,12 @@ var (
 	ErrSplit      = errors.New("split GGUF file is incomplete")
 )
 
-// File is an open model, either one GGUF file or all parts of a split one. Its
-// methods are safe for concurrent use, except Close.
+// File is an open model, which is one GGUF file or all parts of a split file.
+// Its methods are safe for concurrent use, except Close.
 type File struct {
 	Version uint32    // 2 or 3
 	KV      *Metadata // metadata of the first part
-	Tensors []Tensor  // in file order, part after part
+	Tensors []Tensor  // tensors in file order, part after part
 
 	parts    []part
 	byName   map[string]int
@@ -56,11 +56,12 @@ type File struct {
 type Tensor struct {
 	Name  string
 	Type  dtype.Type
-	Shape []int  // one to four lengths in ggml order: Shape[0] is the row length
-	Data  []byte // aliases the mapping; read-only, and invalid after Close
+	Shape []int  // one to four lengths in ggml order, where Shape[0] is the row length
+	Data  []byte // aliases the mapping; it is read-only, and invalid after Close
 }
 
-// Rows returns the number of rows, the product of all lengths after the first.
+// Rows returns the number of rows, which is the product of all lengths after
+// the first.
 func (t *Tensor) Rows() int {
 	n := 1
 	for _, d := range t.Shape[1:] {
@@ -116,16 +117,17 @@ func (f *File) Paths() []string {
 	return paths
 }
 
-// Identity returns the SHA-256 of header, metadata and tensor table followed by the
-// first 4 KiB of each tensor, part after part. It distinguishes models without
-// reading all weights, so it does not prove that they are undamaged. If the file
-// can no longer be read, the result equals no other identity; see [File.Gone].
+// Identity returns the SHA-256 of header, metadata and tensor table followed by
+// the first 4 KiB of each tensor, part after part. It distinguishes models
+// without reading all weights, so it does not prove that they are undamaged. If
+// the file can no longer be read, the result is not equal to any other identity
+// (see [File.Gone]).
 func (f *File) Identity() [32]byte {
 	id, _ := f.identity()
 	return id
 }
 
-// Gone returns the error of a file that was truncated before Identity had read it.
+// Gone returns an error if the file was truncated before Identity had read it.
 func (f *File) Gone() error {
 	_, err := f.identity()
 	return err
@@ -144,14 +146,14 @@ func (f *File) hash() (id [32]byte, err error) {
 		return nil
 	})
 	if err != nil {
-		_, _ = rand.Read(id[:]) // rand.Read never fails
+		_, _ = rand.Read(id[:]) // rand.Read cannot fail
 	}
 	return id, err
 }
 
-// DropPages tells the system that the mapped pages are not needed now. They leave
-// memory and are read from disk again on the next use. It does nothing if the
-// system has no such call or the file is not mapped.
+// DropPages tells the system that the mapped pages are not needed now. They
+// leave memory and are read from disk again on the next use. It does nothing if
+// the file is not mapped or the system has no such call.
 func (f *File) DropPages() {
 	for _, p := range f.parts {
 		if p.unmap != nil {

@@ -16,7 +16,7 @@ func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) 
 	return data, func() error { return os.NewSyscallError("munmap", unix.Munmap(data)) }, nil
 }
 
-// dropPages only advises the system, so a refusal changes nothing.
+// dropPages only advises the system. If that fails, nothing changes.
 func dropPages(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }
 
 func lockPages(data []byte) error { return os.NewSyscallError("mlock", unix.Mlock(data)) }

@@ -18,13 +18,14 @@ func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) 
 	if err = errors.Join(os.NewSyscallError("MapViewOfFile", err), windows.CloseHandle(h)); err != nil {
 		return nil, nil, err
 	}
-	// The system allocated this address, not Go's heap, so it is read as a pointer.
+	// The system allocated this address and not Go's heap, so it is read as a
+	// pointer.
 	data = unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
 	return data, func() error { return os.NewSyscallError("UnmapViewOfFile", windows.UnmapViewOfFile(addr)) }, nil
 }
 
-// dropPages removes the pages from the working set. Unlocking pages that are not
-// locked does this, although it reports an error.
+// dropPages removes the pages from the working set. Unlocking pages that are
+// not locked has this effect, although it reports an error.
 func dropPages(data []byte) {
 	if len(data) > 0 {
 		_ = windows.VirtualUnlock(uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)))

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Metadata is the ordered list of keys and values of a file. Its getters report
-// false for a missing key and for a value of another type. Integers may have any
-// integer type in the file.
+// Metadata is the ordered list of keys and values of a file. Its getters return
+// false if the key is missing or its value has another type. Integers may have
+// any integer type in the file.
 type Metadata struct {
 	keys   []string
 	values []Value
@@ -80,7 +80,7 @@ func Line(s string) string {
 // Uint returns an integer that is not negative.
 func (m *Metadata) Uint(key string) (uint64, bool) { return lookup(m, key, Value.Uint) }
 
-// Int returns an integer within int64.
+// Int returns an integer that fits int64.
 func (m *Metadata) Int(key string) (int64, bool) { return lookup(m, key, Value.Int) }
 
 // Float returns a float32 or float64.
@@ -89,11 +89,11 @@ func (m *Metadata) Float(key string) (float64, bool) { return lookup(m, key, Val
 // Bool returns a bool.
 func (m *Metadata) Bool(key string) (value, ok bool) { return lookup(m, key, Value.Bool) }
 
-// Strings returns an array of strings. The strings alias the file, so they are
-// invalid after Close; only the slice is allocated.
+// Strings returns an array of strings. Only the slice is allocated. The strings
+// alias the file, so they are invalid after Close.
 func (m *Metadata) Strings(key string) ([]string, bool) { return lookup(m, key, Value.Strings) }
 
-// Ints returns an array of integers, each within int64.
+// Ints returns an array of integers that all fit int64.
 func (m *Metadata) Ints(key string) ([]int64, bool) { return lookup(m, key, Value.Ints) }
 
 // Floats returns an array of float32, or of float64 rounded to float32.

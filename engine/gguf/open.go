@@ -12,12 +12,13 @@ import (
 	"godwit/engine/fault"
 )
 
-// Open maps a model. For a split model, path may name any part. All parts must be
-// in one folder under llama.cpp's names, name-00001-of-00003.gguf. If a file cannot
-// be mapped, it is read into memory.
+// Open maps a model. If the model is split, path may name any part. All parts
+// must be in one folder, with names as llama.cpp writes them:
+// name-00001-of-00003.gguf. If a file cannot be mapped, it is read into memory.
 func Open(path string) (*File, error) { return open(path, mapOrRead) }
 
-// Load is Open with the files read into memory instead of mapped.
+// Load opens a model like Open, but reads its files into memory instead of
+// mapping them.
 func Load(path string) (*File, error) { return open(path, read) }
 
 // opener returns a file's bytes and, if they are mapped, a function that unmaps
@@ -77,7 +78,7 @@ func openParts(path string, get opener) (f *File, err error) {
 		return nil, err
 	}
 	if first := parts[0]; filepath.Base(names[0]) != filepath.Base(path) {
-		// path named a later part, but the first one has the metadata
+		// path names a later part, but the first part has the metadata
 		parts, heads = nil, nil
 		closeParts([]part{first})
 		if err := add(names[0]); err != nil {
@@ -123,9 +124,9 @@ var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 // up to about 200.
 const maxParts = 512
 
-// SplitParts returns the paths of all parts (at most 512) of the split model to
-// which path belongs, and false if the name is not that of a part. It inspects only
-// the name.
+// SplitParts returns the paths of all parts, at most 512, of the split model to
+// which path belongs. It returns false if the name is not the name of a part.
+// It only inspects the name.
 func SplitParts(path string) ([]string, bool) {
 	stem, _, count, ok := Part(path)
 	if !ok || count > maxParts {
@@ -139,7 +140,8 @@ func SplitParts(path string) ([]string, bool) {
 }
 
 // Part parses the name of a part into the name before the numbers, the part's
-// number from 1, and the number of parts. It returns false for any other name.
+// number (counted from 1), and the number of parts. It returns false for any
+// other name.
 func Part(path string) (stem string, no, count int, ok bool) {
 	m := splitName.FindStringSubmatch(filepath.Base(path))
 	if m == nil {
@@ -161,7 +163,7 @@ func splitNames(path string, count uint64) ([]string, error) {
 	return names, nil
 }
 
-// missing names at most ten parts that do not exist.
+// missing returns an error that names at most ten missing parts.
 func missing(names []string) error {
 	var gone []string
 	for _, name := range names {
@@ -183,7 +185,7 @@ func missing(names []string) error {
 }
 
 func splitError(name string, err error) error {
-	if errors.Is(err, os.ErrNotExist) { // deleted after missing checked
+	if errors.Is(err, os.ErrNotExist) { // the file was deleted after missing had checked it
 		return fmt.Errorf("%w: %s is missing", ErrSplit, filepath.Base(name))
 	}
 	return fmt.Errorf("part %s: %w", filepath.Base(name), err)
@@ -239,7 +241,7 @@ func read(path string) ([]byte, func() error, error) {
 
 // regular opens a regular file and returns its size.
 func regular(path string) (*os.File, int, error) {
-	info, err := os.Stat(path) // checked before opening, because opening a pipe would block
+	info, err := os.Stat(path) // checked before the file is opened, because opening a pipe would block
 	if err != nil {
 		return nil, 0, pathless(err)
 	}

@@ -18,17 +18,17 @@ const (
 	defaultAlign = 32
 	alignmentKey = "general.alignment"
 
-	// Limits far above real models (about 60 keys and 2,000 tensors; up to 50,000
-	// tensors in Mixture of Experts models with separate experts). With them, a
-	// junk file cannot claim a multiple of its size in memory.
+	// Limits far above real models (about 60 keys and 2,000 tensors; up to
+	// 50,000 tensors in Mixture of Experts models with separate experts). They
+	// prevent a damaged file from claiming a multiple of its size in memory.
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 18
-	maxKey     = 1<<16 - 1 // bytes of a key; the specification's limit
-	maxName    = 1 << 10   // bytes of a tensor's name; the specification's limit is 64
-	maxValues  = 1 << 29   // bytes of all keys and values; large vocabularies take 20 MB
+	maxKey     = 1<<16 - 1 // maximum bytes of a key, as in the specification
+	maxName    = 1 << 10   // maximum bytes of a tensor's name; the specification allows 64
+	maxValues  = 1 << 29   // maximum bytes of all keys and values; large vocabularies take 20 MB
 
-	minKeyBytes    = 8 + 1 + 4 + 1     // length, one letter, kind, one byte
-	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length, one letter, dimensions, type, offset
+	minKeyBytes    = 8 + 1 + 4 + 1     // length, one letter, kind, and one byte
+	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length, one letter, number of dimensions, one length, type, and offset
 )
 
 // head is the result of parsing everything before the weights.
@@ -36,7 +36,7 @@ type head struct {
 	version uint32
 	kv      *Metadata
 	tensors []Tensor
-	size    int // number of bytes up to the end of the tensor table
+	size    int // number of bytes before the end of the tensor table
 }
 
 // cursor reads little-endian values from a file in memory.
@@ -81,7 +81,8 @@ func (c *cursor) bytes(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// text returns the next string, which is stored as a 64-bit length and its bytes.
+// text returns the next string. In the file, a 64-bit length precedes its
+// bytes.
 func (c *cursor) text() ([]byte, error) {
 	n, err := c.uint64()
 	if err != nil {
@@ -296,8 +297,8 @@ func checkTypes(m *Metadata) error {
 	return nil
 }
 
-// alignment returns the alignment of the tensor data, a power of two and at least 8
-// as the specification requires.
+// alignment returns the alignment of the tensor data. The specification
+// requires a power of two that is at least 8.
 func alignment(m *Metadata) (uint64, error) {
 	v, ok := m.Value(alignmentKey)
 	if !ok {
@@ -364,8 +365,8 @@ func (c *cursor) entry(t *Tensor) (offset, size uint64, err error) {
 	return offset, size, err
 }
 
-// typeName names tensor types that ggml has removed, so that users can tell an old
-// file from a damaged one.
+// typeName names tensor types that ggml has removed, so that users can
+// distinguish an old file from a damaged one.
 func typeName(id uint32) string {
 	retired := map[uint32]string{
 		4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
@@ -398,8 +399,8 @@ func byteSize(t dtype.Type, shape []int) (uint64, error) {
 	return size, nil
 }
 
-// locate finds the data of the tensors, which must be aligned, inside the file and
-// must not overlap.
+// locate finds the data of the tensors. The data must be aligned and inside the
+// file, and must not overlap.
 func locate(data []byte, h *head, align uint64, offsets, sizes []uint64) error {
 	start := (uint64(h.size) + align - 1) &^ (align - 1)
 	room := uint64(len(data)) - min(start, uint64(len(data)))

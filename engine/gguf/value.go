@@ -25,7 +25,7 @@ const (
 	Float32
 	Bool
 	String
-	Array // never the Kind of a Value, which has its element's Kind and IsArray set
+	Array // never the Kind of a Value, because an array has the kind of its elements and IsArray set
 	Uint64
 	Int64
 	Float64
@@ -52,12 +52,12 @@ func (k Kind) size() int     { return kinds[k].bytes }
 func (k Kind) integer() bool { return k <= Int32 || k == Uint64 || k == Int64 }
 
 // Value is one metadata value: a scalar, a string or an array. It aliases the
-// file and is gone after Close.
+// file and is invalid after Close.
 type Value struct {
 	Kind    Kind // kind of the value, or of the array's elements
 	IsArray bool
 	n       int
-	raw     []byte // bytes of the elements as in the file; a scalar string without its length
+	raw     []byte // bytes of the elements as in the file; for a scalar string, without its length
 }
 
 // Len returns the number of elements of an array, or 1 for other values.
@@ -68,8 +68,8 @@ func (v Value) Len() int {
 	return 1
 }
 
-// First returns an array cut to its first n elements, which saves memory. Other
-// values and arrays of strings are returned unchanged.
+// First returns an array with at most its first n elements, which saves memory.
+// Other values, and arrays of strings, are returned unchanged.
 func (v Value) First(n int) Value {
 	if v.IsArray && v.Kind != String && v.n > n {
 		v.n, v.raw = n, v.raw[:n*v.Kind.size()]
@@ -86,7 +86,7 @@ func (v Value) Uint() (uint64, bool) {
 	return u, !neg
 }
 
-// Int returns an integer scalar that fits in 64 bits with sign.
+// Int returns an integer scalar that fits int64.
 func (v Value) Int() (int64, bool) {
 	if v.IsArray || !v.Kind.integer() {
 		return 0, false
@@ -119,8 +119,8 @@ func (v Value) Text() (string, bool) {
 	return string(v.raw), true
 }
 
-// Strings returns an array of strings. The strings alias the file and are invalid
-// after Close; only the slice is allocated.
+// Strings returns an array of strings. Only the slice is allocated. The strings
+// alias the file and are invalid after Close.
 func (v Value) Strings() ([]string, bool) {
 	if !v.IsArray || v.Kind != String {
 		return nil, false
@@ -159,7 +159,7 @@ func (v Value) strings() iter.Seq[string] {
 	}
 }
 
-// Ints returns an array of integers of any kind, each within int64.
+// Ints returns an array of integers of any kind that all fit int64.
 func (v Value) Ints() ([]int64, bool) {
 	if !v.IsArray || !v.Kind.integer() {
 		return nil, false
@@ -199,9 +199,8 @@ func (v Value) Bools() ([]bool, bool) {
 	return list, true
 }
 
-// Any returns the value as the closest Go type: string, bool, uint64, int64,
-// float64, or one of the slices []string, []bool, []uint64, []int64, []float64.
-// Strings are copies.
+// Any returns the value as the closest Go type: string, bool, uint64, int64 or
+// float64, or a slice of one of these. Strings are copies.
 func (v Value) Any() any {
 	switch {
 	case v.IsArray && v.Kind == String:
@@ -235,8 +234,8 @@ func collect[T any](v Value, at func(int, string) T) []T {
 	return list
 }
 
-// String formats the value on one line. A long array shows its first elements and
-// its length, a long string its first 200 bytes.
+// String formats the value on one line. A long array shows its first elements
+// and its length. A long string shows its first 200 bytes.
 func (v Value) String() string {
 	if !v.IsArray {
 		return v.print(0, alias(v.raw))
@@ -329,7 +328,7 @@ func (v Value) float(i int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(v.raw[8*i:]))
 }
 
-// alias makes a string of b without copying it.
+// alias returns a string that shares b's memory.
 func alias(b []byte) string {
 	if len(b) == 0 {
 		return ""

@@ -11,14 +11,15 @@ import (
 
 // KV is one metadata entry to write. Value is a bool, an integer of 8 to 64
 // bits, a float32 or float64, a string, a slice of one of these, or a Value
-// taken from another file.
+// from another file.
 type KV struct {
 	Key   string
 	Value any
 }
 
-// Write writes a complete version 3 file: header, metadata, tensor table and the
-// tensors' Data. Every Data must have the size that follows from type and shape.
+// Write writes a complete version 3 file: header, metadata, tensor table and
+// the tensors' Data. The size of each tensor's Data must follow from its type
+// and shape.
 func Write(w io.Writer, kv []KV, tensors []Tensor) error {
 	out, err := NewWriter(w, kv, tensors)
 	if err != nil {
@@ -39,8 +40,8 @@ type Writer struct {
 	names []string
 	sizes []uint64
 	align uint64
-	i     int    // index of the tensor being written
-	left  uint64 // remaining bytes of that tensor
+	i     int    // index of the current tensor
+	left  uint64 // remaining bytes of the current tensor
 }
 
 // NewWriter writes header, metadata and tensor table. The caller then passes the
@@ -59,7 +60,7 @@ func NewWriter(w io.Writer, kv []KV, tensors []Tensor) (*Writer, error) {
 		}
 		meta.data = appendKV(meta.data, e.Key, v)
 	}
-	m, err := meta.metadata(len(kv)) // checks what a reader will find
+	m, err := meta.metadata(len(kv)) // check the metadata as a reader will read it
 	if err == nil && meta.rest() != 0 {
 		err = fmt.Errorf("%w: a metadata value does not have the size of its type", ErrInvalid)
 	}
@@ -117,11 +118,11 @@ func (w *Writer) table(head []byte, tensors []Tensor) ([]byte, error) {
 	return head, nil
 }
 
-// padding returns the number of zero bytes after n bytes.
+// padding returns the number of zero bytes that must follow n bytes.
 func (w *Writer) padding(n uint64) int { return int(-n & (w.align - 1)) }
 
-// Write appends tensor data. It pads at the end of each tensor and returns an error
-// if there are more bytes than the tensors have.
+// Write appends tensor data. It adds padding at the end of each tensor. It
+// returns an error if there are more bytes than the tensors need.
 func (w *Writer) Write(p []byte) (int, error) {
 	done := 0
 	for len(p) > 0 {
