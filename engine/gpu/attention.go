@@ -11,9 +11,9 @@ import (
 	"godwit/shaders"
 )
 
-// maxGroups is the largest number of threadgroups for one row's decode
-// attention. This gives enough chunks of the context to keep a large device
-// busy, and few enough to merge cheaply.
+// maxGroups is the maximum number of threadgroups for the decode attention of
+// one row. It gives enough chunks of the context to keep a large device busy,
+// and few enough chunks to merge cheaply.
 const maxGroups = 256
 
 // attention is the Attend op of one layer before its launches are added.
@@ -24,8 +24,8 @@ type attention struct {
 	k, v            *shaders.Cache
 	kForm, vForm    place
 	decode, prefill *shaders.Attention
-	mean, gain      place // calibration of the key channels, [kv heads][DimK]; mean.size is 0 without one
-	shifted         bool  // packed scores lack the product of query and mean, and this changes the result
+	mean, gain      place // calibration of the key channels, [kv heads][DimK]; mean.size is 0 if there is none
+	shifted         bool  // whether packed scores lack the product of query and mean, and the result depends on it
 }
 
 // attend selects the kernels of an Attend op.
@@ -147,9 +147,10 @@ func (t *attention) normalisation(p *program) (err error) {
 	return err
 }
 
-// attendMemory is scratch that all layers use one after another: queries
-// divided by the gain of their channels and keys multiplied by it, rotated
-// queries, the second vector of residuals, shifts, and chunks.
+// attendMemory is scratch that all layers use one after another. normalised
+// holds queries divided by the gain of their channels, and keys holds keys
+// multiplied by it. query holds rotated queries, and residual the second vector
+// for residual signs. shift holds shifts, and partial holds results of chunks.
 type attendMemory struct{ normalised, keys, query, residual, shift, partial place }
 
 // attendRoom allocates this memory for the largest layer.
@@ -191,9 +192,9 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 	return m, nil
 }
 
-// addAttend adds the launches of a layer: writes to the cache, packing of
-// pages, rotation of queries into the domain of the keys, attention over chunks
-// of the context, and the merging of the chunks.
+// addAttend adds the launches of a layer. They write to the cache, pack pages,
+// rotate queries into the domain of the keys, attend over chunks of the
+// context, and merge the chunks.
 func (c *compiler) addAttend(t *attention) error {
 	query := c.value(t.node.In[0])
 	if t.node.In[1] != graph.None {
@@ -356,8 +357,8 @@ func (c *compiler) perHead(l shaders.Launch, args []place, heads int) error {
 	})
 }
 
-// chunks adds the attention of decode steps or of prefill, and the merging of
-// its chunks.
+// chunks adds the launches that attend over chunks of the context, for decode
+// steps or for prefill, and that merge the chunks.
 func (c *compiler) chunks(t *attention, a *shaders.Attention, query place, decode bool) error {
 	p := c.p
 	tiles := p.image.tilesOf(a.Rows, t.cache.layout.Exact)
@@ -388,8 +389,8 @@ func (c *compiler) chunks(t *attention, a *shaders.Attention, query place, decod
 	})
 }
 
-// countBytes is the size of the counters of a layer: the six 64-bit numbers of
-// count.h, padded.
+// countBytes is the size of the counters of a layer: six 64-bit numbers (see
+// count.h) and padding.
 const countBytes = 64
 
 // counts returns the location of a layer's counters.

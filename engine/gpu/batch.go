@@ -14,20 +14,20 @@ import (
 type image struct {
 	data     []byte
 	buffer   Buffer
-	spans    int // largest number of spans
+	spans    int // maximum number of spans
 	groups   int
-	capacity int // largest number of rows
+	capacity int // maximum number of rows
 	stride   int // pages per table
-	exact    int // offset in the page tables from a sequence's pages to its exact pages; 0 if it has none
+	exact    int // offset in a page table of the exact pages behind a sequence's other pages; 0 if there are none
 
 	tokens  int64
 	places  int64   // positions
-	rows    []int64 // per group: {position, length, first page in tables, sequence} of each row
-	ends    int64   // {first row, rows} of each span
-	list    int64   // {first row, rows, starts at position 0, state slot} of each span
+	rows    []int64 // offset per group of {position, length, first page in tables, sequence} for each row
+	ends    int64   // {first row, rows} for each span
+	list    int64   // {first row, rows, starts at position 0, state slot} for each span
 	outputs int64
 	input   int64
-	width   int // values per row of input
+	width   int // number of values per row of input
 	tiles   []*tiles
 	windows []kv.Window // window of each group
 	tables  int64       // pages, [group][span][stride]; the exact pages of a span follow its other pages
@@ -40,7 +40,7 @@ type image struct {
 type tiles struct {
 	at     int64
 	rows   int
-	window kv.Window // range that is kept exactly
+	window kv.Window // range of positions that is kept exactly
 	n      int       // number of tiles in this batch
 }
 
@@ -90,8 +90,8 @@ func (m *image) tilesOf(rows int, w kv.Window) *tiles {
 	return t
 }
 
-// finish lays out the page tables last, since most batches fill only part of
-// them. It allocates the host's copy and returns its size.
+// finish places the page tables at the end, because most batches fill only a
+// part of them. It allocates the image on the host and returns its size.
 func (m *image) finish() int64 {
 	m.tables = m.room(m.groups * m.spans * (m.stride + m.exact))
 	m.data = make([]byte, m.size)
@@ -193,8 +193,8 @@ func (m *image) fillRows(b *llm.Batch, group, padded int) {
 	}
 }
 
-// fillTiles divides the spans into tiles. The shape's extra rows follow, each
-// as a tile of -1 rows, so that their work is not counted.
+// fillTiles divides the spans into tiles. The extra rows of the shape follow.
+// Each is a tile of -1 rows, so that its work is not counted.
 func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	list := m.ints(t.at, 2*m.capacity)
 	t.n = 0
@@ -217,7 +217,7 @@ func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	}
 }
 
-// bytesOf returns the memory of a slice of numbers.
+// bytesOf returns a slice of numbers as bytes, without a copy.
 func bytesOf[T float32 | int32 | int8](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

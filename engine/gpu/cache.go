@@ -6,25 +6,26 @@ import (
 	"godwit/engine/kv"
 )
 
-// cache is the memory of all layers' cells. A page holds all cells of the first
-// KV head, then those of the next, as encoded bytes.
+// cache is the memory of all layers' cells. A page holds encoded bytes. All
+// cells of the first KV head come first, followed by all cells of the next KV
+// head, and so on.
 type cache struct {
-	layers []*layerCache // indexed by layer number; nil for a layer without a cache
+	layers []*layerCache // by layer number; nil for a layer without a cache
 	groups [][]*layerCache
-	beside [2]Buffer // for K and V: pinned rows, private exact pages, passing exact pages
+	beside [2]Buffer // per side: pinned rows, private exact pages, passing exact pages
 	cells  []byte    // cells of one KV head while they are copied
 }
 
-// layerCache is K and V of one layer.
+// layerCache holds K and V of one layer.
 type layerCache struct {
 	group   int
 	kvHeads int
 	layout  *kv.LayerLayout
-	self    *selfCalibration // calibration of each conversation; nil for none
+	self    *selfCalibration // calibrations of the conversations; nil if they do not calibrate themselves
 	sides   [2]side
 }
 
-// side is K or V of a layer; its buffers are nil where V is a view of K.
+// side is K or V of a layer. Its buffers are nil if V is a view of K.
 type side struct {
 	packed, exact, pinned cells
 	passing               int64 // offset of the passing pages from the first exact page
@@ -32,7 +33,7 @@ type side struct {
 
 // cells is one tier of a side, divided into pages.
 type cells struct {
-	buffer  Buffer // nil without cells
+	buffer  Buffer // nil if there are no cells
 	at      int64  // offset of the first cell
 	head    int    // bytes of one head of one cell
 	page    int    // cells per page
@@ -165,7 +166,7 @@ func (p *program) newBeside(s kv.Side) error {
 	return nil
 }
 
-// owners returns the layers with cells of their own.
+// owners returns the layers that have their own cells.
 func (c *cache) owners() (list []*layerCache) {
 	for _, g := range c.groups {
 		list = append(list, g...)

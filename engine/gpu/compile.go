@@ -16,7 +16,7 @@ type compiler struct {
 	p       *program
 	hazards hazards
 	fused   []bool             // nodes computed by the launch of an earlier node
-	attends map[int]*attention // keyed by node
+	attends map[int]*attention // attention of each Attend node
 	room    attendMemory
 }
 
@@ -67,7 +67,7 @@ func (p *program) build(ctx context.Context) error {
 }
 
 // attentions selects the kernels of all Attend ops and allocates the memory
-// they share.
+// that they share.
 func (c *compiler) attentions() error {
 	p := c.p
 	var list []*attention
@@ -121,8 +121,8 @@ func (c *compiler) value(v graph.Value) place {
 	return place{Bind{p.scratch, int64(4 * p.mem.Offset[v])}, int64(4 * n * info.Width)}
 }
 
-// weight returns the memory of a weight. For nil it returns a buffer that is
-// not read.
+// weight returns the memory of a weight. For nil, it returns a buffer that
+// kernels do not read.
 func (c *compiler) weight(w *graph.Weight) place {
 	if w == nil {
 		return c.none()
@@ -291,7 +291,7 @@ func (c *compiler) simple(n graph.Node) error {
 	return c.unsupported(n, dtype.F32)
 }
 
-// each adds a launch with one thread per element of the result; it stores the
+// each adds a launch with one thread per element of the result. It stores the
 // number of elements in count.
 func (c *compiler) each(kernel string, n graph.Node, params []byte, count *uint32, in ...place) error {
 	info := c.p.plan.Values[n.Out]
@@ -329,7 +329,8 @@ func (c *compiler) normOfSum(i int) bool {
 	return sum && norm && nodes[i+1].In[0] == nodes[i].Out
 }
 
-// norm normalises x, or x + r, which then also goes to sum.
+// norm normalises x. If r is given, it normalises x + r, and stores x + r in
+// sum.
 func (c *compiler) norm(n graph.Node, x, r, sum graph.Value, op graph.Norm) error {
 	info := c.p.plan.Values[n.Out]
 	q := &shaders.NormParams{
@@ -346,7 +347,7 @@ func (c *compiler) norm(n graph.Node, x, r, sum graph.Value, op graph.Norm) erro
 	})
 }
 
-// rope rotates heads; without frequencies it copies them.
+// rope rotates heads. If there are no frequencies, it copies them.
 func (c *compiler) rope(n graph.Node, op graph.Rope) error {
 	info := c.p.plan.Values[n.Out]
 	w := uint32(info.Width)
@@ -392,7 +393,7 @@ func (p *program) constant(host []byte) (place, error) {
 	return k.place, nil
 }
 
-// constant is host bytes and their copy on the device.
+// constant holds host bytes and their copy on the device.
 type constant struct {
 	host  []byte
 	place place

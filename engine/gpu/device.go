@@ -14,25 +14,26 @@ import (
 // Launches between two barriers may run concurrently or in any order. Launches
 // after a barrier see the writes before it. Launch and Barrier only record.
 // Submit starts what was recorded, and Wait waits for everything submitted.
-// After the first error, Submit and Wait keep returning it.
+// After the first error, Submit and Wait always return that error.
 type Device interface {
 	Info() backend.Info
 	// Alloc returns a buffer of size bytes. If data is given, the buffer is a
 	// copy of it or refers to it. The caller must not change or free data while
-	// the buffer is in use, and kernels only read it. Without data the buffer
+	// the buffer is in use, and kernels only read it. Without data, the buffer
 	// is zeroed. An error wraps backend.ErrMemory.
 	Alloc(size int64, data []byte, label string) (Buffer, error)
-	// Upload copies src into a buffer at an offset. No submitted work may still
-	// use that range; launches recorded later see the new bytes.
+	// Upload copies src into a buffer at an offset. Submitted work must no
+	// longer use that range. Launches that are recorded later see the new
+	// bytes.
 	Upload(dst Buffer, offset int64, src []byte) error
 	// Download waits like Wait, then copies from a buffer.
 	Download(dst []byte, src Buffer, offset int64) error
-	// Pipeline compiles a kernel for constants. It is slow; the caller keeps
+	// Pipeline compiles a kernel for constants. It is slow, so the caller keeps
 	// the result.
 	Pipeline(k *shaders.Kernel, c shaders.Constants) (Pipeline, error)
-	// Launch records a run of grid threadgroups of the kernel's own size. args
-	// are the buffers of Kernel.Args in order, params the parameter struct;
-	// both are copied before Launch returns.
+	// Launch records a run of grid threadgroups, whose size the kernel defines.
+	// args holds the buffers of Kernel.Args in order, and params is the
+	// parameter struct. Both are copied before Launch returns.
 	Launch(p Pipeline, grid [3]uint32, args []Bind, params []byte)
 	Barrier()
 	Submit() error
@@ -51,8 +52,9 @@ type Pipeline interface {
 	Kernel() *shaders.Kernel
 }
 
-// Bind is a buffer argument: the buffer from an offset on. The offset is a
-// multiple of 4, or of 16 if the kernel reads the argument as weights or cache.
+// Bind is a buffer argument, which begins at an offset in the buffer. The
+// offset is a multiple of 4, or of 16 if the kernel reads the argument as
+// weights or cache.
 type Bind struct {
 	Buffer Buffer
 	Offset int64

@@ -14,9 +14,9 @@ import (
 	"godwit/shaders"
 )
 
-// Driver makes backends of the devices of one kind.
+// Driver opens backends for the devices of one kind.
 type Driver struct {
-	Kind    string // cuda, hip, metal, emu
+	Kind    string // cuda, hip, metal or emu
 	List    func() ([]backend.Info, error)
 	Connect func(device int) (Device, error)
 }
@@ -43,7 +43,7 @@ type Backend struct {
 	dev       Device
 	pipelines map[string]Pipeline
 	shared    map[*graph.Weight]*shared
-	unchecked bool // weights may be NaN
+	unchecked bool // whether weights may be NaN
 }
 
 // Info describes the device.
@@ -58,7 +58,8 @@ func (b *Backend) name() string {
 	return i.Backend + " (" + i.Device + ")"
 }
 
-// pipeline compiles a kernel, once for each set of constants.
+// pipeline returns a compiled kernel. It compiles each kernel once for each set
+// of constants.
 func (b *Backend) pipeline(kernel string, c shaders.Constants) (Pipeline, error) {
 	var key strings.Builder
 	key.WriteString(kernel)

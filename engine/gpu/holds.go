@@ -12,7 +12,7 @@ import (
 // Compile returns the same error. Holds opens no device.
 func (d Driver) Holds(l *kv.Layout) error { return holds(l, d.Kind) }
 
-// holds is Holds with a device name for the error.
+// holds does the same as Holds, with a device name for the error.
 func holds(l *kv.Layout, device string) error {
 	for i := range l.Layers {
 		y := &l.Layers[i]
@@ -38,7 +38,7 @@ func holds(l *kv.Layout, device string) error {
 	return nil
 }
 
-// caches returns K and V of a layer as kernels see them.
+// caches describes K and V of a layer to kernels.
 func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error) {
 	side := func(s *kv.SideLayout, ropeBase float32) (*shaders.Cache, error) {
 		c, err := shaders.NewCache(s.Active, s.HeadDim, ropeBase)

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// Features without a kernel, as they appear in errors.
+// Features that have no kernel, as they appear in errors.
 const (
 	lackALiBi    = "attention with a slope for each head (ALiBi)"
 	lackRelative = "attention with relative positions"
@@ -29,13 +29,12 @@ func (d Driver) Lacks() []string {
 	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackIndex, lackSoftmax, lackRecur}
 }
 
-// lacks returns the error about a feature without a kernel.
+// lacks returns the error for a feature that has no kernel.
 func (p *program) lacks(what string) error {
 	return fmt.Errorf("%w: %s, on %s", backend.ErrUnsupported, what, p.b.name())
 }
 
-// reach returns the largest number of positions that the cache holds for a
-// sequence.
+// reach returns the maximum number of positions of a sequence in the cache.
 func (p *program) reach() int {
 	if len(p.sizes.Pages) == 0 {
 		return p.capacity()
@@ -43,8 +42,8 @@ func (p *program) reach() int {
 	return slices.Max(p.sizes.Pages) * kv.PageCells
 }
 
-// attends returns an error if an attention uses a feature without a kernel. The error names the
-// feature.
+// attends returns an error if an attention uses a feature that has no kernel.
+// The error names the feature.
 func (p *program) attends(a *graph.Attention) error {
 	switch {
 	case a.Bias.ALiBi != 0:

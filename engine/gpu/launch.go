@@ -8,12 +8,13 @@ import (
 	"godwit/shaders"
 )
 
-// shape holds what differs between batches: the sizes of the grids.
+// shape holds everything that determines the sizes of the grids and differs
+// between batches.
 type shape struct {
 	rows, outputs, spans int
-	decode               bool // every span has one row
-	measures             bool // conversations calibrate their keys on some of its rows
-	top                  int  // how many of the largest logits of a row to find; 0 for all logits
+	decode               bool // whether every span has one row
+	measures             bool // whether conversations calibrate their keys on some of the rows
+	top                  int  // number of largest logits to find per row; 0 means all logits
 }
 
 // of returns the number of rows of a value.
@@ -28,13 +29,14 @@ func (s *shape) of(set graph.RowSet) int {
 // size sets, differ between batches.
 type launch struct {
 	pipe    Pipeline
-	barrier bool // barrier before this launch
+	barrier bool // whether a barrier precedes this launch
 	args    []Bind
 	params  []byte
-	size    func(*shape) (grid [3]uint32) // returns the grid; a grid with a 0 is not launched
+	size    func(*shape) (grid [3]uint32) // returns the grid; the kernel is not launched if the grid contains a 0
 
-	// host is work on the host before this launch, for batches that calibrate;
-	// nil for none. All earlier launches have finished when it runs.
+	// host runs on the host before this launch, in batches that calibrate. It
+	// is nil if there is no such work. All earlier launches have finished when
+	// it runs.
 	host func(*llm.Batch) error
 }
 
@@ -48,8 +50,8 @@ func (a extent) overlaps(b extent) bool {
 	return a.buffer == b.buffer && a.from < b.to && b.from < a.to
 }
 
-// place is an argument of a kernel: a range of a buffer that holds a value, a
-// weight or an array of the batch.
+// place is an argument of a kernel. It is a range of a buffer, and holds a
+// value, a weight or an array of the batch.
 type place struct {
 	bind Bind
 	size int64

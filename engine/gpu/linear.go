@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxDecode is the largest number of rows of a decode step. These rows are
+	// maxDecode is the maximum number of rows of a decode step. These rows are
 	// multiplied as vectors.
 	maxDecode = 16
-	// matvecRows is the largest number of rows of one matrix-vector product.
+	// matvecRows is the maximum number of rows of one matrix-vector product.
 	matvecRows = 8
 )
 
@@ -26,8 +26,8 @@ func (c *compiler) consts(n graph.Node, w *graph.Weight) (shaders.Constants, err
 	return shaders.Constants{"WEIGHT": int(w.Type)}, nil
 }
 
-// grid returns the codebook of a format on the device. For formats without one
-// it returns a buffer that is not read.
+// grid returns the codebook of a format on the device. For formats without a
+// codebook, it returns a buffer that kernels do not read.
 func (c *compiler) grid(t dtype.Type) (place, error) {
 	points, _ := quant.Grid(t)
 	if points == nil {

@@ -15,16 +15,16 @@ type packs struct {
 	data   []byte
 	buffer Buffer // nil if no layer packs pages
 	sides  []*packSide
-	alone  []launch // the packing launches of all layers, for pages that are packed before or after the other launches
+	alone  []launch // packing launches of all layers, for pages that are packed before or after the other launches
 }
 
 // packSide is the list of one side of a layer. Pages that this batch does not
-// write come first: they can be packed before anything runs.
+// write come first, because they can be packed before anything runs.
 type packSide struct {
-	layer     int // the layer that owns the cells
+	layer     int // layer that owns the cells
 	side      kv.Side
 	group     int
-	index, of int // index among the sides of the layer's group that pack pages, and the number of these sides
+	index, of int // index among the sides that pack pages in the layer's group; number of these sides
 	at        int64
 	room      int // capacity in pages
 	before, n int
@@ -77,7 +77,7 @@ func (p *program) newPacks() error {
 	return err
 }
 
-// of returns the list of a side of a layer; nil if it has none.
+// of returns the list of a side of a layer, or nil if it has none.
 func (k *packs) of(y *kv.LayerLayout, s kv.Side, l *kv.Layout) *packSide {
 	for _, p := range k.sides {
 		if &l.Layers[p.layer] == y && p.side == s {
@@ -115,7 +115,8 @@ func (k *packs) collect(b *llm.Batch) bool {
 	return any
 }
 
-// writer returns the span with rows in a page of a group, or -1.
+// writer returns the span that has rows in a page of a group, or -1 if there is
+// none.
 func writer(b *llm.Batch, group int, page int32) int {
 	for i, s := range b.Spans {
 		for n := (s.Len - s.Rows) / kv.PageCells; n*kv.PageCells < s.Len; n++ {
@@ -144,9 +145,9 @@ func (p *program) pack(now stage) {
 	p.dev.Barrier()
 }
 
-// repack adds the launches that pack pages of a layer. It adds them among the
-// layer's other launches, for pages that a prefill writes, and to the separate
-// list.
+// repack adds the launches that pack pages of a layer. Launches for pages that a
+// prefill writes go among the layer's other launches. The others go to the
+// separate list.
 func (c *compiler) repack(t *attention) error {
 	p := c.p
 	for s, form := range []*shaders.Cache{t.k, t.v} {

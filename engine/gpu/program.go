@@ -11,7 +11,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// program is a compiled plan: buffers and launches.
+// program is a compiled plan, with its buffers and launches.
 type program struct {
 	b      *Backend
 	dev    Device
@@ -27,7 +27,7 @@ type program struct {
 	scratch   Buffer
 	image     *image
 	counters  Buffer // counters, [layer]
-	unused    Buffer // bound to missing arguments
+	unused    Buffer // buffer that is bound to missing arguments
 	buffers   []Buffer
 	constants []constant
 	launches  []launch
@@ -35,8 +35,8 @@ type program struct {
 	graphs    map[graphKey]Graph
 	used      backend.Memory
 
-	pools      bool // the plan ends in one row per sequence
-	calibrates bool // conversations calibrate their keys
+	pools      bool // whether the plan ends in one row per sequence
+	calibrates bool // whether conversations calibrate their keys
 	measured   []float32
 	shape      shape
 
@@ -44,8 +44,8 @@ type program struct {
 	top top
 }
 
-// padded returns the number of rows for n in a decode step: a power of two, so
-// that few shapes exist, or a multiple of the largest product.
+// padded rounds n up to a number of rows for a decode step. The result is a
+// power of two, so that few shapes exist, or a multiple of the largest product.
 func padded(n int) int {
 	if n > matvecRows {
 		return (n + matvecRows - 1) / matvecRows * matvecRows
@@ -57,7 +57,7 @@ func padded(n int) int {
 	return b
 }
 
-// capacity returns the largest number of rows of a value.
+// capacity returns the maximum number of rows of a value.
 func (p *program) capacity() int { return padded(max(p.sizes.Rows, 1)) }
 func (p *program) outputs() int  { return padded(max(p.sizes.Outputs, 1)) }
 
@@ -239,7 +239,7 @@ func (p *program) check(b *llm.Batch) error {
 	return p.image.check(b)
 }
 
-// Memory returns what the program holds.
+// Memory returns the memory that the program uses.
 func (p *program) Memory() backend.Memory { return p.used }
 
 // Close frees the program's memory on the device.

@@ -114,8 +114,8 @@ func (p *program) WriteState(layer int, slot int32, src []byte) error {
 	})
 }
 
-// eachState calls f for each state of a layer with its place in a slot and its
-// byte range among the states of the layer.
+// eachState calls f for each state of a layer with its position in a slot and
+// its byte range among the states of the layer.
 func (p *program) eachState(layer int, slot int32, f func(at int64, from, to int) error) error {
 	n, found := 0, false
 	for i, st := range p.plan.States {

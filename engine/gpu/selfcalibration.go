@@ -8,10 +8,11 @@ import (
 	"godwit/engine/llm"
 )
 
-// selfCalibration is every conversation's key calibration in one layer. It is measured on the host.
-// The resulting channels are on the device: [sequence][KV head][value].
+// selfCalibration holds the key calibration of every conversation in one layer.
+// It is measured on the host. The resulting channels are on the device, as
+// [sequence][KV head][value].
 type selfCalibration struct {
-	list       []kv.SelfCalibration // indexed by sequence, then KV head
+	list       []kv.SelfCalibration // by sequence and KV head
 	mean, gain place
 	heads, dim int
 }
@@ -19,8 +20,8 @@ type selfCalibration struct {
 // each returns the number of channels of a sequence.
 func (o *selfCalibration) each() int { return o.heads * o.dim }
 
-// newSelfCalibration allocates the calibrations of a layer. Channels that are not measured yet
-// leave keys unchanged.
+// newSelfCalibration allocates the calibrations of a layer. Channels that have
+// not been measured yet leave keys unchanged.
 func (p *program) newSelfCalibration(y *kv.LayerLayout) (*selfCalibration, error) {
 	seqs := max(p.layout.Settings.Seqs, 1)
 	o := &selfCalibration{heads: y.KVHeads, dim: y.K.HeadDim}

@@ -12,7 +12,7 @@ type subBatch struct {
 	batch   llm.Batch
 	results []int32 // row of each result in the whole batch's results
 	row     []int32 // row in the sub-batch of each row of the whole batch; -1 for rows of other sub-batches
-	first   bool    // this is the first sub-batch of the batch
+	first   bool    // whether this is the first sub-batch of its batch
 	self    []bool  // groups in which conversations calibrate their keys
 }
 
@@ -20,9 +20,9 @@ type subBatch struct {
 // multiplied as vectors.
 func decodes(s *llm.Span) bool { return s.Rows == 1 && !s.Prompt }
 
-// collect gathers spans, starting with span first. With single it takes single
-// rows of answers, at most maxDecode, and otherwise all other spans. It returns
-// the index of the first span that it did not look at.
+// collect gathers spans, starting with span first. If single is set, it takes
+// single rows of answers, at most maxDecode. Otherwise it takes all other
+// spans. It returns the index of the first span that it has not examined.
 func (p *subBatch) collect(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
 	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
@@ -73,8 +73,9 @@ func (p *subBatch) collect(b *llm.Batch, first int, single bool, out graph.RowSe
 	return next
 }
 
-// takePacks collects the pages to pack in this sub-batch. These are the pages that its spans write
-// or that wait for their calibration. The first sub-batch of a batch also takes all other pages.
+// takePacks collects the pages that this sub-batch packs. These are the pages
+// that its spans write or that wait for their calibration. The first sub-batch
+// of a batch also takes all other pages.
 func (p *subBatch) takePacks(b *llm.Batch) {
 	t := &p.batch
 	for g := range b.Packs {

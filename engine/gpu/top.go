@@ -8,15 +8,16 @@ import (
 	"godwit/shaders"
 )
 
-// mostTop is how many of the largest logits of a row the device can find.
+// mostTop is the maximum number of largest logits of a row that the device can
+// find.
 const mostTop = 64
 
-// pairBytes is the size of a logit and its token.
+// pairBytes is the size of a logit with its token.
 const pairBytes = 8
 
 // top is the search for the largest logits. It runs in stages. Each stage finds
-// the largest logits in chunks of the previous stage's output and has its own
-// buffer.
+// the largest logits in chunks of the previous stage's output, and writes to
+// its own buffer.
 type top struct {
 	list []int32 // logit and token pairs of all rows, on the host
 	out  map[int]place

@@ -19,7 +19,7 @@ type shared struct {
 }
 
 // uses calls f for every weight of a plan. vector is set if kernels read the
-// weight as float32, whatever the file's type.
+// weight as float32, whatever its type in the file.
 func uses(p *graph.Plan, f func(w *graph.Weight, vector bool)) {
 	all := func(vector bool, list ...*graph.Weight) {
 		for _, w := range list {
@@ -104,8 +104,8 @@ func (p *program) hold(w *graph.Weight, vector bool) error {
 	return nil
 }
 
-// deviceForm returns the bytes of a weight as kernels read them: the file's own
-// bytes, or float32.
+// deviceForm returns the bytes of a weight in the form that kernels read: as in
+// the file, or as float32.
 func deviceForm(w *graph.Weight, vector bool) ([]byte, error) {
 	if want := w.Elems() / w.Cols() * w.Type.RowBytes(w.Cols()); len(w.Data) != want {
 		return nil, fmt.Errorf("%s: %d bytes for %v of %v", w.Name, len(w.Data), w.Type, w.Shape)
