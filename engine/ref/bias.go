@@ -6,7 +6,7 @@ import (
 	"godwit/engine/graph"
 )
 
-// sees are the positions that a row looks at.
+// sees returns the range of positions that a row attends to.
 func sees(a graph.Attention, pos, length int) (lo, hi int) {
 	hi = pos + 1
 	if a.Bidirectional {
@@ -32,7 +32,8 @@ func sees(a graph.Attention, pos, length int) (lo, hi int) {
 	return lo, hi
 }
 
-// bias is what head h adds to the score of a key so many positions behind the query.
+// bias returns the value that head h adds to the score of a key that is behind
+// positions before the query.
 func (m *Machine) bias(a graph.Attention, h, behind int) (sum float64) {
 	if slope := float64(a.Bias.ALiBi); slope != 0 {
 		n := math.Exp2(math.Floor(math.Log2(float64(a.Heads))))
@@ -49,7 +50,8 @@ func (m *Machine) bias(a graph.Attention, h, behind int) (sum float64) {
 	return sum
 }
 
-// bucket is the bucket of a distance: half of them exact, the others by logarithm.
+// bucket returns the bucket of a distance. Half of the buckets hold one
+// distance each, and the others grow logarithmically.
 func bucket(behind, n int, both bool) int {
 	add := 0
 	if both {

@@ -9,7 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// index stores k and chooses the positions with the largest Σ_h w_h·max(0, q_h·k).
+// index stores k and returns the positions with the largest Σ_h w_h·max(0,
+// q_h·k).
 func (m *Machine) index(op graph.Index, in [][][]float64, b *llm.Batch) [][]float64 {
 	out := make([][]float64, len(b.Tokens))
 	for _, s := range b.Spans {

@@ -7,7 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// scan is S[i][j] ← e^(dt_j·A_ji)·S[i][j] + dt_j·x_j·b_i, y_j = Σ_i c_i·S[i][j].
+// scan computes S[i][j] ← e^(dt_j·A_ji)·S[i][j] + dt_j·x_j·b_i and y_j = Σ_i
+// c_i·S[i][j].
 func (m *Machine) scan(op graph.Scan, in [][][]float64, b *llm.Batch) [][]float64 {
 	a, keys := m.weight(op.A), op.A.Cols()
 	out := make([][]float64, len(b.Tokens))
@@ -29,7 +30,8 @@ func (m *Machine) scan(op graph.Scan, in [][][]float64, b *llm.Batch) [][]float6
 	return out
 }
 
-// recur is S ← e^g·S + b·(aᵀS′) + k·vᵀ and o = scale·qᵀS, S′ and o as the op says.
+// recur computes S ← e^g·S + b·(aᵀS′) + k·vᵀ and o = scale·qᵀS. The op decides
+// whether S′ and the S of o are taken before or after the decay and the update.
 func (m *Machine) recur(op graph.Recur, in [][][]float64, b *llm.Batch) [][]float64 {
 	out := make([][]float64, len(b.Tokens))
 	for _, s := range b.Spans {

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// live returns the state of a sequence, zeros where the sequence begins.
+// live returns the state of a sequence. It is zero where the sequence begins.
 func (m *Machine) live(s llm.Span, b *llm.Batch, id, size int) []float64 {
 	k := state{s.Seq, id}
 	if b.Pos[s.First] == 0 || m.states[k] == nil {
@@ -16,7 +16,7 @@ func (m *Machine) live(s llm.Span, b *llm.Batch, id, size int) []float64 {
 	return m.states[k]
 }
 
-// shortConv is y_t = f(Σ_i w_i·x_{t-k+1+i} + bias) for each column.
+// shortConv computes y_t = f(Σ_i w_i·x_{t-k+1+i} + bias) for each column.
 func (m *Machine) shortConv(op graph.ShortConv, x [][]float64, b *llm.Batch) [][]float64 {
 	w, bias, k := m.weight(op.W), m.weight(op.Bias), op.W.Cols()
 	out := make([][]float64, len(x))
@@ -41,8 +41,8 @@ func (m *Machine) shortConv(op graph.ShortConv, x [][]float64, b *llm.Batch) [][
 	return out
 }
 
-// deltaNet is S ← e^g·S, S ← S + k·β(v - kᵀS), o = (scale·q)ᵀS; plain is
-// S ← e^g·S + k·βv.
+// deltaNet computes S ← e^g·S, then S ← S + k·β(v - kᵀS), then o = (scale·q)ᵀS.
+// If the op is plain, it computes S ← e^g·S + k·βv instead of the first two.
 func (m *Machine) deltaNet(op graph.DeltaNet, in [][][]float64, b *llm.Batch) [][]float64 {
 	dk, dv := op.KeyDim, op.ValueDim
 	out := make([][]float64, len(b.Tokens))

@@ -1,6 +1,7 @@
-// Package ref is the oracle: it runs plans in float64, one function per op,
-// each written from its formula and sharing no arithmetic with any backend. It
-// is slow, keeps everything, and only tests import it.
+// Package ref is the oracle. It runs plans in float64, with one function per
+// op. Each function is written from its formula and shares no arithmetic with
+// any backend. The package is slow, keeps everything in memory, and is only
+// imported by tests.
 //
 // Keys and values pass through the cache type's own Encode and Decode, so a
 // comparison with a backend tests arithmetic, not formats.
@@ -26,8 +27,8 @@ type Machine struct {
 	plan    *graph.Plan
 	layout  *kv.Layout
 	weights map[*graph.Weight][]float64
-	cells   map[cell][]float64 // decoded rows, all KV heads
-	keys    map[cell][]float64 // rows of K whose scores are not just a product with the decoded row
+	cells   map[cell][]float64 // decoded rows with all KV heads
+	keys    map[cell][]float64 // rows of K whose scores are more than a product with the decoded row
 	units   map[head][]prepared
 	states  map[state][]float64
 	rows    Rows
@@ -41,13 +42,14 @@ type cell struct {
 	tier  kv.Tier
 }
 
-// head is a cache type at a head size.
+// head is a cache type with a head size.
 type head struct {
 	t   *kv.Type
 	dim int
 }
 
-// prepared is a query in the rotated domain, and its second vector.
+// prepared is a query in the rotated domain, with the second vector for
+// residuals.
 type prepared struct{ q, res []float32 }
 
 type state struct {
@@ -55,25 +57,26 @@ type state struct {
 	id  int
 }
 
-// Rows are the decoded rows of one head by cache type, each computed once.
+// Rows caches the decoded rows of heads, so that each is computed once.
 type Rows map[given]returned
 
-// given is a row and its type; at matters only to types that store it.
+// given is a row and its type. at only matters for types that store it.
 type given struct {
 	t      *kv.Type
 	at     kv.At
 	values string // bytes of the row
 }
 
-// returned is a row as its type decodes it, and for a type with a residual the
-// key whose product with a query is the score.
+// returned is a row as its type decodes it. For a type with a residual, key is
+// the vector whose product with a query is the score.
 type returned struct{ row, key []float64 }
 
-// New returns a machine whose cache stores rows in the types of the layout; a
-// nil layout stores them exactly.
+// New returns a machine whose cache stores rows in the types of the layout. If
+// the layout is nil, it stores them exactly.
 func New(p *graph.Plan, l *kv.Layout) *Machine { return NewSharing(p, l, Rows{}) }
 
-// NewSharing is New for several machines that store the same rows.
+// NewSharing returns a machine like New. Several machines that store the same
+// rows can share r.
 func NewSharing(p *graph.Plan, l *kv.Layout, r Rows) *Machine {
 	return &Machine{
 		plan: p, layout: l, rows: r,
@@ -100,7 +103,7 @@ func (m *Machine) Run(b *llm.Batch) [][]float64 {
 	return vals[m.plan.Output]
 }
 
-// weight decodes a weight once; nil for nil.
+// weight decodes a weight once. It returns nil for nil.
 func (m *Machine) weight(w *graph.Weight) []float64 {
 	if w == nil {
 		return nil
@@ -277,7 +280,7 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 	return out
 }
 
-// store stores a row in every tier of its layout; tiers that are packed by page
+// store stores a row in every tier of its layout. Tiers that are packed by page
 // are packed from their exact form.
 func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
 	if m.layout == nil {
@@ -295,7 +298,8 @@ func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float
 	}
 }
 
-// put stores a row in type t and returns it decoded; a nil t stores it exactly.
+// put stores a row in type t and returns the decoded row. If t is nil, it
+// stores the row exactly.
 func (m *Machine) put(at cell, t *kv.Type, x []float64, dim int, base float32) []float64 {
 	row := append([]float64(nil), x...)
 	if t != nil {
@@ -343,9 +347,10 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 	return r
 }
 
-// tier returns the tier in which a row at pos reads position p: always pinned,
-// and the exact form of pages that hold one of the newest positions up to pos.
-// Source: spec gw-formats.md "Window and sinks, exactly".
+// tier returns the tier in which a row at pos reads position p. A pinned
+// position is always read from the pinned tier. A page that holds one of the
+// newest positions up to pos is read in exact form. Source: spec gw-formats.md
+// "Window and sinks, exactly".
 func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
 	if m.layout == nil {
 		return kv.Packed
@@ -362,7 +367,7 @@ func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
 }
 
 // key returns the vector whose product with a query is the score of a packed
-// key with a residual: scores are linear in the query, so value i is the score
+// key with a residual. Scores are linear in the query, so value i is the score
 // of the i-th unit vector. Source: spec kv-formats.md section 6.
 func (m *Machine) key(t *kv.Type, row []byte, dim int) []float64 {
 	levels := make([]float32, t.Padded(dim))
@@ -379,7 +384,7 @@ func (m *Machine) key(t *kv.Type, row []byte, dim int) []float64 {
 	return out
 }
 
-// unitVectors are the unit queries, prepared for keys of a type.
+// unitVectors returns the unit vectors as queries, prepared for keys of a type.
 func (m *Machine) unitVectors(t *kv.Type, dim int) []prepared {
 	list := m.units[head{t, dim}]
 	if list != nil {
@@ -396,7 +401,7 @@ func (m *Machine) unitVectors(t *kv.Type, dim int) []prepared {
 	return list
 }
 
-// signs returns the residual's share of a segment's score.
+// signs returns the part of a segment's score that comes from the residual.
 func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
 	r := g.Form.Residual
 	if r == nil || r.Factor == 0 {
@@ -416,7 +421,7 @@ func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
 	return sum
 }
 
-// head is one query head of one row.
+// head computes the attention of one query head of one row.
 func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q, chosen []float64, h, pos, tile int) []float64 {
 	kvHead := h / (a.Heads / a.KVHeads)
 	lo, hi := sees(a, pos, s.Len)

@@ -8,7 +8,7 @@ import (
 	"godwit/engine/graph"
 )
 
-// rowWise runs an op whose rows are independent on one row.
+// rowWise runs an op on one row. The op must treat rows independently.
 func (m *Machine) rowWise(op graph.Op, in [][]float64, pos int) []float64 {
 	x := in[0]
 	switch op := op.(type) {
@@ -149,7 +149,7 @@ func (m *Machine) norm(op graph.Norm, x []float64) []float64 {
 	return out
 }
 
-// rope rotates the pairs of every head; at returns the position of a pair.
+// rope rotates the pairs of every head. at returns the position of a pair.
 func rope(op graph.Rope, x []float64, at func(pair int) int) []float64 {
 	out := append([]float64(nil), x...)
 	n := len(op.Freqs)
@@ -214,7 +214,7 @@ func concat(op graph.Concat, x, y []float64) []float64 {
 	return out
 }
 
-// experts runs the ops of mixtures of experts.
+// experts runs the ops of mixture-of-experts layers.
 func (m *Machine) experts(op graph.Op, in [][]float64) []float64 {
 	x := in[0]
 	switch op := op.(type) {

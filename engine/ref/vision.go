@@ -7,7 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// selfAttend attends within the batch: each row sees its span or its window.
+// selfAttend attends within the batch. Each row attends to the rows of its span
+// or of its window.
 func selfAttend(op graph.SelfAttend, in [][][]float64, b *llm.Batch) [][]float64 {
 	out := make([][]float64, len(b.Tokens))
 	see := func(first, end int) {
@@ -31,7 +32,7 @@ func selfAttend(op graph.SelfAttend, in [][][]float64, b *llm.Batch) [][]float64
 	return out
 }
 
-// selfHead is one head of one row, over rows first to end-1.
+// selfHead computes one head of one row, over the rows from first to end-1.
 func selfHead(op graph.SelfAttend, in [][][]float64, row, head, first, end int) []float64 {
 	part := func(x [][]float64, r int) []float64 { return x[r][head*op.Dim : (head+1)*op.Dim] }
 	q := part(in[0], row)
@@ -58,7 +59,7 @@ func selfHead(op graph.SelfAttend, in [][][]float64, row, head, first, end int) 
 	return out
 }
 
-// merge joins adjacent rows, or takes their mean.
+// merge joins adjacent rows, or computes their mean.
 func merge(op graph.Merge, x [][]float64, b *llm.Batch) [][]float64 {
 	var out [][]float64
 	for _, first := range b.Outputs {
@@ -80,7 +81,8 @@ func merge(op graph.Merge, x [][]float64, b *llm.Batch) [][]float64 {
 	return out
 }
 
-// supplied replaces or adds to the rows whose embedding the batch supplies.
+// supplied replaces the rows for which the batch supplies an embedding, or adds
+// the embedding to them.
 func supplied(op graph.Supplied, x [][]float64, b *llm.Batch) [][]float64 {
 	out := make([][]float64, len(x))
 	for r, row := range x {
