@@ -1,6 +1,6 @@
-// affine computes y = x·w + b element by element. x and y are [rows][width]. w has w_len values
-// and b has b_len values, which repeat along the row. If w_len is 0, nothing is multiplied; if
-// b_len is 0, nothing is added.
+// affine computes y = x·w + b element by element. x and y are [rows][width]. w has w_len values and
+// b has b_len values, which repeat along the row. If w_len is 0, there is no multiplication. If
+// b_len is 0, there is no addition.
 KERNEL(affine)(IN(float, x, 0), IN(float, w, 1), IN(float, b, 2), OUT(float, y, 3), PARAMS(affine_params, p, 4) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	if (i >= p.count) return;

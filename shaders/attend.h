@@ -91,8 +91,8 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 	SHARED(float, v_levels, V_LEVELS);
 	SHARED(float, top, QUERIES);
 	SHARED(float, total, QUERIES);
-	SHARED(float, fade, QUERIES); // factor of the earlier chunks' sums
-	SHARED(float, gain, QUERIES); // factor of this chunk's weights
+	SHARED(float, fade, QUERIES); // factor for the sums of earlier chunks
+	SHARED(float, gain, QUERIES); // factor for the weights of this chunk
 	uint t = thread_x, slices = (p.group + HEADS - 1) / HEADS;
 	uint kv_head = group_y / slices, first_head = group_y % slices * HEADS;
 	uint heads = min(HEADS, p.group - first_head);

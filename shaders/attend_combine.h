@@ -1,6 +1,5 @@
-// attend_combine merges the partial softmaxes of one row and one query head, in order, into one
-// row of y. partial is [rows][heads][parts][lanes + 2], as attend writes it; y is
-// [rows][heads][dim].
+// attend_combine merges the partial softmaxes of one row and one query head, in order, into one row
+// of y. partial is [rows][heads][parts][lanes + 2], as attend writes it. y is [rows][heads][dim].
 //
 // The kernel adds the head's sink logit to the sum of the weights, divides the weighted sum of
 // V by that sum, and rotates the result back. If p.sinks is 0, there are no sink logits. If

@@ -7,8 +7,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// laneClasses are the head sizes that instances have room for, and queries the
-// number of queries that they process.
+// laneClasses are the head sizes for which there are instances. queries are the
+// numbers of queries that instances process.
 var (
 	laneClasses = []int{64, 128, 256, 640}
 	queries     = []int{1, 2, 4, 8}
@@ -28,14 +28,15 @@ func laneClass(lanes int) int {
 type Attention struct {
 	Kernel    *Kernel
 	Constants Constants
-	Params    AttendParams // the caller sets Parts and the scalars of its op
-	Heads     int          // query heads per threadgroup
-	Rows      int          // rows per tile
+	Params    AttendParams // parameters; the caller sets Parts and the scalars of its op
+	Heads     int          // number of query heads per threadgroup
+	Rows      int          // number of rows per tile
 }
 
-// NewAttention chooses the queries of a threadgroup, for group query heads per KV
-// head and tiles of at most rows rows: as many as registers and shared memory hold,
-// heads first. The grid is parts by Slices by tiles.
+// NewAttention chooses the queries of a threadgroup, for tiles of at most rows
+// rows. It takes as many queries as registers and shared memory hold, first
+// more heads of a KV head and then more rows. The grid is parts by Slices by
+// tiles.
 func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	lanes := laneClass(k.Lanes)
 	most := mostQueries(lanes, k.second() > 0)
@@ -73,8 +74,8 @@ func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	return a, nil
 }
 
-// mostQueries returns how many queries of a class of heads fit in shared memory, or
-// 0.
+// mostQueries returns how many queries fit in shared memory, for a class of
+// head sizes. It may be 0.
 func mostQueries(lanes int, second bool) int {
 	for i := len(queries) - 1; i >= 0 && lanes > 0; i-- {
 		n := queries[i]
@@ -86,7 +87,7 @@ func mostQueries(lanes int, second bool) int {
 }
 
 // attendConstants returns the constants of attend for a pair of caches. For
-// frequent pairs, the way of reading K and V is compiled in.
+// frequent pairs, the instructions that read K and V are compiled in.
 func attendConstants(k, v *Cache, queries, lanes int) Constants {
 	c := anyPair(k.second(), exact(k, v), queries, lanes)
 	if !frequent()[pairOf(k, v)] {
@@ -99,8 +100,8 @@ func attendConstants(k, v *Cache, queries, lanes int) Constants {
 	return c
 }
 
-// anyPair returns the constants of attend for any pair, for which it reads the
-// format of K and V from the parameters.
+// anyPair returns the constants of attend for any pair. Such an instance reads
+// the format of K and V from the parameters.
 func anyPair(second int, exact bool, queries, lanes int) Constants {
 	return Constants{
 		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": second, "EXACT": int(truth(exact)),
@@ -131,7 +132,7 @@ type reader struct{ pack, bits, affine, tail uint32 }
 func (c *Cache) readerOf() (r reader) {
 	r.pack, r.bits, r.affine, r.tail = c.reader()
 	if c.cyclic() {
-		r.bits = 0 // read from the parameters
+		r.bits = 0 // read it from the parameters
 	}
 	return r
 }
@@ -146,7 +147,8 @@ func (c *Cache) reader() (pack, bits, affine, tail uint32) {
 	return pack, bits, affine, tail
 }
 
-// pair holds what an instance of attend depends on, apart from the sizes.
+// pair holds everything that an instance of attend depends on, except the
+// sizes.
 type pair struct {
 	k, v  reader
 	exact bool
@@ -154,9 +156,9 @@ type pair struct {
 
 func pairOf(k, v *Cache) pair { return pair{k.readerOf(), v.readerOf(), exact(k, v)} }
 
-// frequent returns the pairs in presets and those that people choose often, of one
-// safe type each, and pairs of types with a default exact tier, which are all read
-// alike.
+// frequent returns the pairs that have their own instances. These are the pairs
+// in presets, pairs of one safe type that people often choose, and pairs of
+// types with a default exact tier, which are all read in the same way.
 var frequent = sync.OnceValue(func() map[pair]bool {
 	pairs := map[pair]bool{}
 	each(func(k, v *Cache) { pairs[pairOf(k, v)] = true })
@@ -204,7 +206,7 @@ func wanted(dim int) (list []kv.Want) {
 	return list
 }
 
-// Slices returns the second dimension of the grid.
+// Slices returns the second dimension of attend's grid.
 func (a *Attention) Slices() int {
 	p := &a.Params
 	return int(p.KVHeads) * ((int(p.Group) + a.Heads - 1) / a.Heads)

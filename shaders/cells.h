@@ -1,4 +1,5 @@
-// Where a row is written in the cache, and the conversions that the writing kernels share.
+// How the writing kernels find the place of a row in the cache, and the conversions that they
+// share.
 
 // repeats reports whether a row is a copy of row 0 that only pads a decode step. Real rows of
 // one sequence have different positions, so a row with the position and the page table of row 0

@@ -29,7 +29,7 @@ KERNEL(delta_net)(IN(float, q, 0), IN(float, k, 1), IN(float, v, 2), IN(float, g
 		device const float *qr = q + (r * p.key_heads + key) * p.key_dim;
 		float decay = exp(g[r * p.value_heads + head]);
 		float d = v[(r * p.value_heads + head) * p.value_dim + column];
-		// the correction: subtract what the decayed state already returns for this key
+		// the correction subtracts what the decayed state already returns for this key
 		if (p.plain == 0) {
 			float known = 0.0f;
 			for (uint i = 0; i < p.key_dim; i++) known += s[i * p.value_dim] * kr[i];

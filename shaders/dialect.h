@@ -1,5 +1,5 @@
-// The dialect: what kernels may use in addition to C++14. Names are Metal's wherever Metal has
-// one. This header defines them for the other platforms.
+// The dialect is what kernels may use in addition to C++14. If Metal has a name for something, the
+// dialect uses that name. This header defines these names for the other platforms.
 //
 //     KERNEL(name)(IN(float, x, 0), OUT(float, y, 1), PARAMS(name_params, p, 2) INDICES)
 //
@@ -140,7 +140,7 @@ FUNC float from_half(device const uchar *p) { return half_to_float(*(device cons
 FUNC float from_bfloat(ushort h) { return as_float(uint(h) << 16); }
 
 // group_sum adds v over the threadgroup and returns the sum to every thread. The order of the
-// additions is fixed. room has one float per SIMD group. All threads must call it.
+// additions is fixed. room must hold one float per SIMD group. All threads must call it.
 FUNC float group_sum(float v, threadgroup float *room, uint thread_index) {
 	v = simd_sum(v);
 	barrier();

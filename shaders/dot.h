@@ -1,7 +1,6 @@
-// dot_rows adds to sum[r] this lane's share of the dot product of the weight row w with row r
-// of x, for up to ROWS rows of which n exist. A row has cols values. first is the lane; the
-// caller adds the shares of the 32 lanes. The order of the additions in a sum does not depend
-// on n.
+// For each of the n rows r of x, dot_rows adds this lane's share of the dot product of the weight
+// row w and row r to sum[r]. n is at most ROWS. A row has cols values. first is the lane. The
+// caller adds the shares of the 32 lanes. The order of the additions in a sum does not depend on n.
 FUNC void dot_rows(device const uchar *w, device const uint *grid, device const float *x, uint cols, uint n, uint first, thread float *sum) {
 	for (uint i = first * 8; i < cols; i += 256) {
 		float v[8];

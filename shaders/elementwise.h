@@ -1,4 +1,4 @@
-// The element-wise functions. The numbers of apply_func are those of graph.Func.
+// The element-wise functions. The numbers of apply_func are the numbers of graph.Func.
 FUNC float sigmoid_of(float v) { return 1.0f / (1.0f + exp(-v)); }
 
 // erf_of computes the error function with an absolute error of about 1 ulp of 1. It uses a

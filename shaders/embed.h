@@ -1,6 +1,6 @@
-// embed copies the rows of the weight matrix w that ids names to y, dequantised and multiplied
-// by scale. w is [rows][cols] and y is [count][cols]. A thread converts eight columns. An id
-// that is negative or too large reads the last row.
+// embed copies the rows of the weight matrix w whose numbers are in ids to y. It dequantises them
+// and multiplies them by scale. w is [rows][cols] and y is [count][cols]. A thread converts eight
+// columns. An id that is negative or too large reads the last row.
 KERNEL(embed)(IN(uchar, w, 0), IN(int, ids, 1), IN(uint, grid, 2), OUT(float, y, 3), PARAMS(embed_params, p, 4) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	uint runs = (p.cols + 7) / 8;

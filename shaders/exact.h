@@ -1,4 +1,5 @@
-// How attention finds and reads rows that are stored exactly, in addition to the packed cache.
+// How attention finds and reads rows in exact form, which are stored in addition to the packed
+// cache.
 //
 // PACKED is the value of pack for a position whose packed cell is read.
 #define PACKED 255

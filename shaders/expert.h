@@ -1,11 +1,11 @@
 // expert multiplies rows of x by matrices of a stack, w, which is [matrices][rows][cols]. Every
 // row of the batch has used slots. y is [batch][used][rows].
 //
-// If by_route is not 0, slot s uses the matrix that route names for it; otherwise slot s uses
-// matrix s. If per_slot is not 0, each slot multiplies its own vector and x is
-// [batch][used][cols]; otherwise the slots share one and x is [batch][cols]. route has 2·used
-// floats per row: the expert numbers, then their weights. bias is [matrices][rows]; the flag
-// p.bias says whether there is one.
+// If by_route is not 0, slot s uses the matrix that route names for it. Otherwise, slot s uses
+// matrix s. If per_slot is not 0, each slot multiplies its own vector, and x is
+// [batch][used][cols]. Otherwise, the slots share one vector, and x is [batch][cols]. route has
+// 2·used floats per row: the expert numbers, then their weights. bias is [matrices][rows]. It is
+// only read if p.bias is not 0.
 KERNEL(expert)(IN(uchar, w, 0), IN(float, x, 1), IN(float, route, 2), IN(float, bias, 3), IN(uint, grid, 4),
 	OUT(float, y, 5), PARAMS(expert_params, p, 6) INDICES) {
 	uint row = group_x * (THREADS / 32) + simd_x, batch = group_y / p.used, slot = group_y % p.used;

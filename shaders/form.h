@@ -1,5 +1,5 @@
-// The packings of a row: how a kernel finds the values of a cache type. The first three are
-// plain floats and the others are codes. The numbers are those of shaders.Pack.
+// The packings of a row, which are the ways to store the values of a cache type. The first three
+// are plain floats and the others are codes. The numbers are the same as in shaders.Pack.
 #define F32_VALUES 0
 #define F16_VALUES 1
 #define BF16_VALUES 2

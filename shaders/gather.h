@@ -1,5 +1,5 @@
-// gather copies the rows of x that index names. x and y have width columns; count is the number
-// of elements of y.
+// gather copies the rows of x whose numbers are in index. x and y have width columns. count is the
+// number of elements of y.
 KERNEL(gather)(IN(float, x, 0), IN(int, index, 1), OUT(float, y, 2), PARAMS(gather_params, p, 3) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	if (i >= p.count) return;

@@ -28,12 +28,13 @@ func (i Instance) Name() string {
 	return b.String()
 }
 
-// MMA reports whether an instance needs a device that supports the dialect's mma:
-// NVIDIA cards from compute capability 8.0 on, and the emulator.
+// MMA reports whether an instance needs a device that supports the dialect's
+// mma. NVIDIA cards support it from compute capability 8.0 on, and so does the
+// emulator.
 func (i Instance) MMA() bool { return i.Constants["MMA"] == 1 }
 
 // Hash returns a hash of the source and of everything else that affects its
-// compilation, which comments and empty lines do not.
+// compilation. Comments and empty lines do not affect it.
 func (i Instance) Hash(flags ...string) (string, error) {
 	text, err := i.Kernel.Source(i.Constants)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 // cacheDims are the head sizes whose kernels are compiled in advance.
 var cacheDims = []int{64, 80, 96, 112, 128, 192, 256, 512, 576}
 
-// cacheWindows are the exact tiers: none, or pages and pinned rows.
+// cacheWindows are the exact tiers of instances: either none, or exact pages
+// and pinned rows.
 var cacheWindows = []kv.Window{{}, {Pinned: 4, Newest: 64}}
 
 // cacheInstances adds the kernels that write and read cache types.
@@ -48,7 +49,8 @@ func cacheInstances(add func(string, Constants)) {
 	attendInstances(add)
 }
 
-// attendInstances adds attend for any pair and for the frequent pairs.
+// attendInstances adds the instances of attend for any pair and for the
+// frequent pairs.
 func attendInstances(add func(string, Constants)) {
 	sizes := func(second bool, of func(queries, lanes int) Constants) {
 		for _, lanes := range laneClasses {
@@ -81,8 +83,8 @@ func attendInstances(add func(string, Constants)) {
 	sizes(true, func(queries, lanes int) Constants { return anyPair(2, true, queries, lanes) })
 }
 
-// resolved returns the form of a type on one side at a head size, with a window. It
-// returns nil if there is no kernel for it.
+// resolved returns the form of a type on one side at a head size, with a
+// window. It returns nil if no kernel supports it.
 func resolved(t *kv.Type, dim int, side kv.Side, window kv.Window) *Cache {
 	l, err := kv.Resolve(kv.Want{K: t, V: t}, []kv.LayerInfo{{
 		Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,

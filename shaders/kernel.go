@@ -1,6 +1,7 @@
-// Package shaders contains the GPU kernels. They are C++14 sources over one
-// portability header and compile as Metal, CUDA, HIP and, for the emulator, plain
-// C++. Backends, the emulator and the source checker all use the table Kernels.
+// Package shaders contains the GPU kernels. They are C++14 sources that use one
+// portability header. They compile as Metal, CUDA, HIP and, for the emulator,
+// plain C++. Backends, the emulator and the source checker all use the table
+// Kernels.
 //
 //	k := shaders.Find("norm")
 //	text, err := k.Source(nil)
@@ -22,7 +23,7 @@ import (
 	"unsafe"
 )
 
-// Dir says how a kernel uses a buffer.
+// Dir is how a kernel uses a buffer.
 type Dir uint8
 
 // The directions.
@@ -30,25 +31,25 @@ const (
 	In    Dir = iota // read
 	Out              // written; elements that the launch does not cover are unchanged
 	InOut            // both
-	Sum              // added to atomically, so launches with it need no order
+	Sum              // added to atomically, so that launches with it may run in any order
 )
 
 // Arg is a buffer argument. Its index in Kernel.Args is its binding index. The
 // parameter struct is bound after the last argument.
 type Arg struct {
 	Name string
-	Elem string // name of the element type in the dialect: float, uint, int, ushort, uchar
+	Elem string // name of the element type in the dialect: float, uint, int, ushort or uchar
 	Dir  Dir
 }
 
-// Kernel is one entry point.
+// Kernel is one entry point of the sources.
 type Kernel struct {
 	Name      string
 	Files     []string // sources in the order in which they are joined; the last contains the kernel
 	Args      []Arg
-	Params    any      // zero value of the parameter struct: 4-byte scalars only
-	Constants []string // names of exactly the required Constants
-	Group     int      // threads per threadgroup, along x, a multiple of 32
+	Params    any      // zero value of the parameter struct, which has only 4-byte scalars
+	Constants []string // names of all required Constants
+	Group     int      // number of threads per threadgroup, along x; a multiple of 32
 
 	// Resident is the minimum number of threadgroups that a processor of an NVIDIA
 	// card should hold, which limits the registers of a thread. If it is 0, the
@@ -69,7 +70,7 @@ func Find(name string) *Kernel {
 	return nil
 }
 
-// Bytes returns a parameter struct in the device's form.
+// Bytes returns a parameter struct as the device reads it.
 func Bytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }

@@ -1,8 +1,8 @@
-// kv_encode packs SIZE values of one head of one row into the row's cell: one block, or all
-// blocks that are rotated together. x is [rows][kv_heads][head_dim]. RULE is a kv.Rule; with
-// NO_SCALE, the rotated values are stored as f16. TURNS, RESIDUAL and POLAR select the other
-// parts of the form. Sums run in index order, so the bytes equal those of the format's
-// reference encoder.
+// kv_encode packs SIZE values of one head of one row into the row's cell. These are one block, or
+// all blocks that are rotated together. x is [rows][kv_heads][head_dim]. RULE is a kv.Rule. With
+// NO_SCALE, the rotated values are stored as f16. TURNS, RESIDUAL and POLAR select the other parts
+// of the form. Sums run in index order, so the bytes are the same as from the format's reference
+// encoder.
 //
 // In the grid, x is the group of SIZE values, y is the KV head and z is the row.
 // Source: engine/kv, Rule.
@@ -28,7 +28,7 @@ FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low, th
 	float most = 0.0f;
 	for (uint i = 0; i < n; i++) {
 		float a = fabs(v[i]);
-		if (!(most > a)) most = a; // the value after a NaN replaces it, as in llama.cpp
+		if (!(most > a)) most = a; // if most is NaN, a replaces it, as in llama.cpp
 	}
 	low = 0.0f;
 	lost = 0;
@@ -63,14 +63,14 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	INOUT(uint, counts, 5), PARAMS(kv_encode_params, p, 6) INDICES) {
 	SHARED(float, v, SIZE);
 	SHARED(float, scale, 32); // scale of each block
-	// 1/scale of each block, and from index 32 on its minimum. CORRECTED_NORM and POLAR use it
-	// differently.
+	// 1/scale of each block, and from index 32 on the minimum of each block. CORRECTED_NORM and
+	// POLAR use the array differently.
 	SHARED(float, more, 64);
 	SHARED(uchar, code, SIZE);
 	SHARED(uchar, sign, SIZE);
 	SHARED(uchar, out, GROUP_BYTES);
 	uint head = group_y, row = group_z, blocks = SIZE / p.elems, t = thread_x;
-	uint lost = 0; // blocks of this thread whose scale is infinite or NaN as an f16
+	uint lost = 0; // number of blocks of this thread whose scale is infinite or NaN as an f16
 	device const float *values = x + (row * p.kv_heads + head) * p.head_dim;
 	wide cell;
 	if (p.inspects != 0 && group_x == 0 && simd_x == 0 && !repeats(rows, row)) inspect(values, p.head_dim, counts, t);
@@ -144,7 +144,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		lost = put_half(out + t * p.bytes + p.scale_at, scale[t]);
 	}
 	barrier();
-	bool zero = scale[blocks - 1] < p.floor; // used by forms with a residual, which have one scale
+	bool zero = scale[blocks - 1] < p.floor; // for forms with a residual, which have only one scale
 	for (uint i = t; i < SIZE; i += THREADS) {
 		if (!(scale[i / p.elems] < p.floor)) v[i] = v[i] * (1.0f / scale[i / p.elems]);
 	}
@@ -153,7 +153,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		bool empty = scale[i / p.elems] < p.floor;
 		code[i] = uchar(empty ? 0 : code_of(form, v[i]));
 		if (!empty) v[i] = v[i] - form[code[i]];
-		// signs of ±1, so the squares stay the same
+		// the signs are ±1, so the squares stay the same
 		if (RESIDUAL == 2) v[i] *= form[PRE + 3 * SIZE + i];
 	}
 	barrier();
@@ -162,7 +162,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		float sum = 0.0f;
 		for (uint i = 0; i < SIZE && RESIDUAL == 1; i++) sum += fabs(v[i]);
 		sum = RESIDUAL == 1 ? sum / float(SIZE) : sqrt(squares(v, SIZE));
-		// count a block once, even if both of its scales saturate
+		// a block counts once, even if both of its scales are saturated
 		for (uint b = 0; b < blocks; b++) {
 			uint more_lost = put_half(out + b * p.bytes + p.res_at, sum * scale[blocks - 1]);
 			lost += more_lost & ~lost_half(scale[b]);

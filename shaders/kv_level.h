@@ -1,7 +1,7 @@
-// kv_level normalises the channels of keys: y = (x - mean)·gain. If query is not 0, it computes
-// y = x/gain, for queries. x and y are [rows][width], where width is a whole number of heads of
-// dim values, and group consecutive heads share a KV head. mean and gain are [kv_heads][dim].
-// If each is not 0, every sequence has its own mean and gain, and each is the size of one
+// kv_level normalises the channels of keys as y = (x - mean)·gain. If query is not 0, x has queries
+// and y = x/gain. x and y are [rows][width], where width is a whole number of heads of dim values,
+// and group consecutive heads share a KV head. mean and gain are [kv_heads][dim]. If the parameter
+// each is not 0, every sequence has its own mean and gain, and each is the number of values of one
 // sequence's mean.
 KERNEL(kv_level)(IN(float, x, 0), IN(int, rows, 1), IN(float, mean, 2), IN(float, gain, 3), OUT(float, y, 4),
 	PARAMS(kv_level_params, p, 5) INDICES) {

@@ -27,7 +27,7 @@ FUNC uint low_code(int v) {
 	return uint(min(byte, (1 << BITS) - 1));
 }
 
-// extreme returns the value with the largest magnitude; the first one in a tie.
+// extreme returns the value with the largest magnitude. In a tie, it is the first one.
 FUNC float extreme(threadgroup const float *v, uint n) {
 	float most = 0.0f, value = 0.0f;
 	for (uint i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ FUNC float extreme(threadgroup const float *v, uint n) {
 	return value;
 }
 
-// nearest returns the index of the level nearest to v; the higher index in a tie.
+// nearest returns the index of the level nearest to v. In a tie, it is the higher index.
 FUNC uint nearest(device const float *form, float v) {
 	uint last = (1u << BITS) - 1;
 	for (uint i = 0; i < last; i++) {

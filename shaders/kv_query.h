@@ -1,8 +1,7 @@
-// kv_query rotates SIZE values of a query head into the domain of the packed keys. Values from
-// dim on are padding and count as 0. It also computes res, the query vector for the signs of
-// the residual, if RESIDUAL is not 0. x is [rows][heads][head_dim], y and res are
-// [rows][heads][lanes]. In the grid, x is the group of SIZE values, y is the head and z is the
-// row.
+// kv_query rotates SIZE values of a query head into the domain of the packed keys. Values at index
+// dim and above are padding, which counts as 0. It also computes res, the query vector for the
+// signs of the residual, if RESIDUAL is not 0. x is [rows][heads][head_dim], y and res are
+// [rows][heads][lanes]. In the grid, x is the group of SIZE values, y is the head and z is the row.
 KERNEL(kv_query)(IN(float, x, 0), IN(float, form, 1), OUT(float, y, 2), OUT(float, res, 3), PARAMS(kv_query_params, p, 4) INDICES) {
 	SHARED(float, v, SIZE);
 	uint t = thread_x, head = group_z * p.heads + group_y;

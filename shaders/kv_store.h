@@ -1,6 +1,6 @@
-// kv_store writes rows to their cells as plain floats (F32, F16 or BF16; the constant PACK). It
-// writes values first to first+dim of every head, at byte at of the cell. x is
-// [rows][kv_heads][head_dim]. In the grid, x covers the dim values, y is the KV head and z is
+// kv_store writes rows to their cells as plain floats. The constant PACK selects F32, F16 or BF16.
+// It writes values first to first+dim of every head to its cell, starting at byte at of the cell.
+// x is [rows][kv_heads][head_dim]. In the grid, x covers the dim values, y is the KV head and z is
 // the row.
 KERNEL(kv_store)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), INOUT(uchar, cache, 3), INOUT(uint, counts, 4),
 	PARAMS(kv_store_params, p, 5) INDICES) {

@@ -1,7 +1,7 @@
-// form_load8 reads eight values of a packed row, in the rotated domain, into v. i is the index
-// of the first one, a multiple of eight. Values from index lanes on are 0. elems and bytes are
-// the size of a block, and the offsets ending in _at are bytes in it. cut is as in cut_block.
-// levels is the codebook, in shared memory.
+// form_load8 reads eight values of a packed row, in the rotated domain, into v. i is the index of
+// the first value, which is a multiple of eight. Values from index lanes on are 0. elems and bytes
+// are the size of a block. Parameters whose names end in _at are byte offsets in a block. cut is as
+// in cut_block. levels is the codebook, in shared memory.
 //
 // If READERS is 1, pack, bits and affine are compile-time constants, except the bits of trellis
 // codes.

@@ -10,10 +10,10 @@
 //   2^15. Three products, high·low, low·high and high·high, have nearly the precision of float.
 // - MMA 2: a SIMD group multiplies matrices of 8 by 8 floats.
 #if MMA == 1
-#define STRIDE 20 // words per row: 16 for 32 halves, and 4 of padding against bank conflicts
+#define STRIDE 20 // words per row: 16 for the 32 halves, and 4 of padding to avoid bank conflicts
 
-// exponent returns the biased exponent of the largest of 32 values, which four lanes hold,
-// eight each. It is at least 15.
+// exponent returns the biased exponent of the largest of 32 values. Four lanes hold eight values
+// each. The result is at least 15.
 FUNC uint exponent(thread const float *v) {
 	float most = 0.0f;
 	UNROLL for (uint k = 0; k < 8; k++) most = max(most, fabs(v[k]));
@@ -22,8 +22,8 @@ FUNC uint exponent(thread const float *v) {
 	return max(as_uint(most) >> 23, 15u);
 }
 
-// halves multiplies eight values by scale and splits each into two halves: high is the value
-// rounded to a half, low is the rounded rest. A word holds two halves.
+// halves multiplies eight values by scale and splits each into two halves. high is the value
+// rounded to a half, and low is the rounded rest. A word holds two halves.
 FUNC void halves(thread const float *v, float scale, threadgroup uint *high, threadgroup uint *low) {
 	UNROLL for (uint k = 0; k < 8; k += 2) {
 		float a = v[k] * scale, b = v[k + 1] * scale;
@@ -40,12 +40,12 @@ KERNEL(matmul)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), IN(uint, gr
 #if MMA == 1
 	float sum[16];
 	for (uint i = 0; i < 16; i++) sum[i] = 0.0f;
-	SHARED(uint, high, 96 * STRIDE); // 64 rows of w, then 32 rows of x
+	SHARED(uint, high, 96 * STRIDE); // 64 rows of w, followed by 32 rows of x
 	SHARED(uint, low, 96 * STRIDE);
-	SHARED(float, size, 96); // the inverse of the power of two that multiplied a row
+	SHARED(float, size, 96); // inverse of the power of two that a row was multiplied by
 	uint quad = lane / 4, part_of = lane % 4;
 #elif MMA == 2
-	SHARED(float, tile, 96 * 36); // 64 rows of w, then 32 rows of x; reused for 32 rows of y
+	SHARED(float, tile, 96 * 36); // 64 rows of w, followed by 32 rows of x; reused for 32 rows of y
 	matrix8 sum[8];
 	for (uint i = 0; i < 8; i++) matrix_clear(sum[i]);
 #endif

@@ -1,9 +1,9 @@
-// norm normalises every group of group columns. x, r, sum and y are [rows][width]. kind selects
-// the divisor: 0 is the root mean square, 1 is mean and variance (layer norm), 2 is the
-// Euclidean length. A threadgroup handles one group. w scales and b shifts the result; they
-// have w_len and b_len values, which repeat along the row, and are absent if the length is 0.
-// If add is not 0, the kernel normalises x + r instead of x and also writes x + r to sum.
-// Sources: arXiv 1910.07467, 1607.06450.
+// norm normalises every group of group columns. x, r, sum and y are [rows][width]. kind selects the
+// divisor: 0 is the root mean square, 1 is mean and variance (layer norm), 2 is the Euclidean
+// length. A threadgroup handles one group. w scales and b shifts the result. They have w_len and
+// b_len values, which repeat along the row. A vector is absent if its length is 0. If add is not 0,
+// the kernel normalises x + r instead of x and also writes x + r to sum. Sources: arXiv 1910.07467,
+// 1607.06450.
 KERNEL(norm)(IN(float, x, 0), IN(float, r, 1), IN(float, w, 2), IN(float, b, 3), OUT(float, sum, 4), OUT(float, y, 5),
 	PARAMS(norm_params, p, 6) INDICES) {
 	SHARED(float, room, THREADS / 32);

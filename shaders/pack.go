@@ -14,7 +14,7 @@ import (
 // ErrForm is wrapped by errors about cache types that no kernel supports.
 var ErrForm = errors.New("no kernel for this form of cache")
 
-// Pack is the way in which a kernel finds the values of a row.
+// Pack is how a kernel finds the values of a row.
 type Pack int
 
 // The packings, with the numbers in form.h.
@@ -33,37 +33,38 @@ const (
 // part is a whole number of these chunks.
 const ChunkCells = 512
 
-// maxShared is the shared memory, in bytes, that attend may plan with. The rest of
-// the 32 KiB is for its small arrays.
+// maxShared is the number of bytes of shared memory for attend's large arrays.
+// The rest of the 32 KiB is for its small arrays.
 const maxShared = 29 << 10
 
 // Cache is one side of a layer's cache as the kernels see it: a cache type at a
-// head size. All its data comes from the type's literal. A head has one form, or is
-// divided into blocks with one trellis code, possibly followed by f16 values.
+// head size. All its data comes from the type's literal. A head has one form,
+// or is divided into trellis blocks that may be followed by f16 values.
 type Cache struct {
-	HeadDim   int // values per head
-	Lanes     int // values in the rotated domain, including padding
-	HeadBytes int // bytes per head in one cell
+	HeadDim   int // number of values per head
+	Lanes     int // number of values in the rotated domain, including padding
+	HeadBytes int // number of bytes per head in one cell
 
 	// SelfCalibrated reports whether packed keys are normalised with each
 	// conversation's own calibration. Exact keys are not normalised, so they need
 	// other queries.
 	SelfCalibrated bool
 
-	// Exact and Pinned are the forms of those tiers, in the same rotated domain.
-	// They are nil if there is no such tier.
+	// Exact and Pinned are the forms of those tiers, in the same rotated
+	// domain. Each is nil if there is no such tier.
 	Exact, Pinned *Cache
 
 	form *kv.Type // form of the first segment
 	segs []kv.Segment
 	tail *kv.Segment
-	cut  int // number of values in blocks of a trellis
+	cut  int // number of values that are divided into trellis blocks
 	base float32
 	view bool
 }
 
-// Launch is a kernel with the data that it needs from a cache type. Its grid is X
-// by heads by rows of the batch, unless its method says otherwise.
+// Launch is a kernel with the data that it needs from a cache type. Its grid is
+// X by heads by rows of the batch, unless the method that returns it documents
+// another grid.
 type Launch struct {
 	Kernel    *Kernel
 	Constants Constants
@@ -102,7 +103,7 @@ func NewCache(t *kv.Type, headDim int, ropeBase float32) (*Cache, error) {
 	return c, nil
 }
 
-// Beside adds the exact tiers in addition to the packed cells. nil adds none.
+// Beside adds the forms of the exact tiers. A nil form adds no tier.
 func (c *Cache) Beside(exact, pinned *kv.Type) (err error) {
 	if exact != nil {
 		if c.Exact, err = NewCache(exact, c.HeadDim, c.base); err != nil {
@@ -132,7 +133,7 @@ func (c *Cache) alike(f *kv.Type) bool {
 		prefix(a.Pre, b.Pre) && prefix(a.Mid, b.Mid) && prefix(a.Post, b.Post)
 }
 
-// greedy reports whether cut_block finds these blocks.
+// greedy reports whether cut_block finds the blocks of this cache.
 func (c *Cache) greedy() bool {
 	left := c.cut
 	for i, s := range c.segs {
@@ -145,7 +146,7 @@ func (c *Cache) greedy() bool {
 	return left == 0
 }
 
-// View returns V for a cache in which V is the first dim values of K's rows.
+// View returns V for a cache whose V is the first dim values of K's rows.
 func (c *Cache) View(dim int) *Cache {
 	v := *c
 	v.HeadDim, v.view, v.Lanes = dim, true, dim
@@ -200,8 +201,8 @@ func (c *Cache) rotations() int {
 	return 2
 }
 
-// residual returns 1 for signs of the values, 2 for signs of a projection, and 0 if
-// scores read no residual.
+// residual returns 1 for signs of the values, 2 for signs of a projection, and
+// 0 if scores do not use a residual.
 func (c *Cache) residual() int {
 	r := c.form.Residual
 	switch {
@@ -220,8 +221,8 @@ func (c *Cache) HasResidual() bool { return c.residual() > 0 }
 // form.
 func (c *Cache) PackedByPage() bool { return c.cyclic() && c.Exact != nil }
 
-// selfCalibrated returns c with keys that each conversation normalises, or nil if
-// the type does not need this.
+// selfCalibrated returns c for keys that each conversation normalises, or nil
+// if the type does not need calibration.
 func (c *Cache) selfCalibrated() *Cache {
 	if !c.form.Normalised || !c.PackedByPage() {
 		return nil
@@ -231,8 +232,8 @@ func (c *Cache) selfCalibrated() *Cache {
 	return &self
 }
 
-// second returns how attend uses the second vector of a query: 0 not at all, 1 for
-// the signs of a residual, 2 for exact rows.
+// second returns how attend uses the second vector of a query: 0 if it does
+// not, 1 for the signs of a residual, and 2 for exact rows.
 func (c *Cache) second() int {
 	switch {
 	case c.HasResidual():
@@ -247,9 +248,9 @@ func (c *Cache) second() int {
 // reads them directly.
 func (c *Cache) Rotates() bool { return c.rotations() > 0 || c.Lanes != c.HeadDim }
 
-// Combine returns the launch that merges the parts of a row. Its grid is heads by
-// rows. sinks is 1 if each head has a sink logit. shifted reports whether scores
-// lack the product with the keys' mean.
+// Combine returns the launch that merges the parts of a row. Its grid is heads
+// by rows. sinkLogits is 1 if each head has a sink logit. shifted is set if
+// scores lack the product with the keys' mean.
 func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 	p := AttendCombineParams{
 		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinkLogits), Shifted: truth(shifted), Inverse: one(c.form.Rotation.Inverse),
@@ -270,9 +271,9 @@ func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 // tableVectors is the offset of the vectors in a table, PRE in form.h.
 const tableVectors = 64
 
-// Table returns the content of the kernels' argument form: levels and boundaries,
-// 32 each, then the vectors of the rotation and of the residual, and the polar data
-// or the levels of a trellis.
+// Table returns the content of the kernels' argument form: 32 levels, 32
+// boundaries, the vectors of the rotation and of the residual, and the polar
+// data or the levels of a trellis.
 func (c *Cache) Table() []float32 {
 	f, size := c.form, c.group()
 	t := make([]float32, tableVectors+4*size)
@@ -337,7 +338,7 @@ func truth(b bool) uint32 {
 	return 0
 }
 
-// one returns a rotation's factor, of which 0 stands for 1.
+// one returns a rotation's factor. 0 stands for 1.
 func one(v float32) float32 {
 	if v == 0 {
 		return 1

@@ -1,8 +1,10 @@
 package shaders
 
-// The parameter structs, as Kernel.Params names them. Sizes are in elements.
+// The parameter structs that Kernel.Params names. Sizes are in elements. In
+// most structs, Count is the number of elements of the result.
 type (
-	// UnaryParams: Func is a graph.Func, By multiplies its result; Cap is 0 for none.
+	// UnaryParams are the parameters of unary. Func is a graph.Func, and By
+	// multiplies its result. Cap is 0 if there is no cap.
 	UnaryParams struct {
 		Count uint32
 		Func  uint32
@@ -10,21 +12,24 @@ type (
 		Cap   float32
 	}
 
-	// BinaryParams: each column of b serves Group columns of a.
+	// BinaryParams are the parameters of binary. Each column of b is used for
+	// Group columns of a.
 	BinaryParams struct {
 		Count uint32
 		Group uint32
-		Mul   uint32 // 0: add
+		Mul   uint32 // 0 selects addition
 	}
 
-	// GluParams: Func is a graph.Func; Limit is 0 for none.
+	// GluParams are the parameters of glu. Func is a graph.Func. Limit is 0 if
+	// there is no limit.
 	GluParams struct {
 		Count uint32
 		Func  uint32
 		Limit float32
 	}
 
-	// AffineParams: vectors of length 0 are not there.
+	// AffineParams are the parameters of affine. WLen or BLen is 0 if the
+	// vector is absent.
 	AffineParams struct {
 		Count uint32
 		Width uint32
@@ -32,7 +37,8 @@ type (
 		BLen  uint32
 	}
 
-	// TemperatureParams are those of graph.Temperature.
+	// TemperatureParams are the parameters of temperature. Every and Scale are
+	// those of graph.Temperature.
 	TemperatureParams struct {
 		Count uint32
 		Width uint32
@@ -40,7 +46,8 @@ type (
 		Scale float32
 	}
 
-	// ColumnsParams: Width is x's; Count the elements of y.
+	// ColumnsParams are the parameters of columns. Width is the width of x, and
+	// Count is the number of elements of y.
 	ColumnsParams struct {
 		Count uint32
 		Width uint32
@@ -51,7 +58,8 @@ type (
 		Tile  uint32
 	}
 
-	// ConcatParams: Count is the elements of y.
+	// ConcatParams are the parameters of concat. Count is the number of
+	// elements of y.
 	ConcatParams struct {
 		Count  uint32
 		WidthA uint32
@@ -60,28 +68,30 @@ type (
 		GroupB uint32
 	}
 
-	// GatherParams: Count is the elements of y.
+	// GatherParams are the parameters of gather. Count is the number of
+	// elements of y.
 	GatherParams struct {
 		Count uint32
 		Width uint32
 	}
 
-	// PoolParams: Kind is a graph.PoolKind.
+	// PoolParams are the parameters of pool. Kind is a graph.PoolKind.
 	PoolParams struct {
 		Count uint32
 		Width uint32
 		Kind  uint32
 	}
 
-	// TopParams: Width is the values of a row; Listed is 1 for pairs of a value and
-	// its number.
+	// TopParams are the parameters of top. Width is the number of values per
+	// row. Listed is 1 if the values are pairs of a value and its number.
 	TopParams struct {
 		Width  uint32
 		Count  uint32
 		Listed uint32
 	}
 
-	// NormParams: Kind is a graph.NormKind; Add is 1 for x + r as the operand.
+	// NormParams are the parameters of norm. Kind is a graph.NormKind. Add is 1
+	// if the kernel normalises x + r.
 	NormParams struct {
 		Width uint32
 		Group uint32
@@ -92,7 +102,8 @@ type (
 		Eps   float32
 	}
 
-	// RopeParams: HalfDim is the number of pairs of a head.
+	// RopeParams are the parameters of rope. HalfDim is the number of rotated
+	// pairs per head.
 	RopeParams struct {
 		Rows     uint32
 		Heads    uint32
@@ -103,7 +114,8 @@ type (
 		Scale    float32
 	}
 
-	// EmbedParams: Count is the number of ids, Rows of the table.
+	// EmbedParams are the parameters of embed. Count is the number of ids, and
+	// Rows is the number of rows of the table.
 	EmbedParams struct {
 		Count    uint32
 		Cols     uint32
@@ -112,7 +124,8 @@ type (
 		Scale    float32
 	}
 
-	// MatvecParams: w is [Rows][Cols], x [Batch][Cols]; Bias is 1 where there is one.
+	// MatvecParams are the parameters of matvec. w is [Rows][Cols] and x is
+	// [Batch][Cols]. Bias is 1 if there is a bias.
 	MatvecParams struct {
 		Cols     uint32
 		Rows     uint32
@@ -121,12 +134,14 @@ type (
 		Bias     uint32
 	}
 
-	// MatmulParams are those of MatvecParams.
+	// MatmulParams are the parameters of matmul, which are the same as for
+	// matvec.
 	MatmulParams MatvecParams
 
-	// ExpertParams: w is [matrices][Rows][Cols]. ByRoute is 1 for matrices that
-	// route names, 0 for one a slot (heads); PerSlot is 1 where each slot has its
-	// own part of x; bias is [matrices][Rows].
+	// ExpertParams are the parameters of expert. w is [matrices][Rows][Cols]
+	// and bias is [matrices][Rows]. ByRoute is 1 if route names the matrices,
+	// and 0 if each slot has its own matrix, as heads do. PerSlot is 1 if each
+	// slot has its own part of x.
 	ExpertParams struct {
 		Cols     uint32
 		Rows     uint32
@@ -137,8 +152,9 @@ type (
 		Bias     uint32
 	}
 
-	// KvLevelParams: Width is x's; Group heads of Dim values share a KV head. Each is the
-	// channels of a sequence where each has its own, else 0.
+	// KvLevelParams are the parameters of kv_level. Width is the width of x.
+	// Group heads of Dim values share a KV head. Each is the number of channels
+	// of a sequence if every sequence has its own channels, and otherwise 0.
 	KvLevelParams struct {
 		Count uint32
 		Width uint32
@@ -148,7 +164,8 @@ type (
 		Each  uint32
 	}
 
-	// KvShiftParams: Group of the Heads share a KV head; Each as in KvLevelParams.
+	// KvShiftParams are the parameters of kv_shift. Group of the Heads share a
+	// KV head. Each is as in KvLevelParams.
 	KvShiftParams struct {
 		Each    uint32
 		Heads   uint32
@@ -160,10 +177,11 @@ type (
 		Soften  float32
 	}
 
-	// KvStoreParams: values First to First+Dim of each head go to byte At of its
-	// cell in a part of the cache, as cell_of in cells.h finds it. Side is the kv.Side
-	// that counts what is saturated; Inspects is 1 for the launch that counts rows
-	// with NaN or infinity.
+	// KvStoreParams are the parameters of kv_store. Values First to First+Dim
+	// of each head go to byte At of their cell, in the part of the cache that
+	// cell_of in cells.h finds. Side is the kv.Side whose counter counts
+	// saturated values. Inspects is 1 in the launch that counts rows with NaN
+	// or infinity.
 	KvStoreParams struct {
 		Side      uint32
 		Inspects  uint32
@@ -181,9 +199,10 @@ type (
 		At        uint32
 	}
 
-	// KvEncodeParams: as KvStoreParams, and the literal of the form: offsets in a
-	// block of Elems values and Bytes bytes, the numbers of its scale rule, and how
-	// far apart the vectors of the rotation lie.
+	// KvEncodeParams are the parameters of kv_encode. They are the parameters
+	// of kv_store and the literal of the form. The literal has the offsets in a
+	// block of Elems values and Bytes bytes, the numbers of the scale rule, and
+	// the distance Stride between the vectors of the rotation.
 	KvEncodeParams struct {
 		Side       uint32
 		Inspects   uint32
@@ -221,7 +240,8 @@ type (
 		Lambda     float32
 	}
 
-	// KvTrellisParams: as KvEncodeParams, for one block of trellis codes.
+	// KvTrellisParams are the parameters of kv_trellis. They are as in
+	// KvEncodeParams, for one block of trellis codes.
 	KvTrellisParams struct {
 		Side      uint32
 		Inspects  uint32
@@ -241,9 +261,11 @@ type (
 		Unit      float32
 	}
 
-	// KvRepackParams: as KvTrellisParams; First is that of the list of pages, LaneAt the
-	// first value of the block in an exact row, FirstValue in the head. Stride to Inverse
-	// are for keys that each conversation levels.
+	// KvRepackParams are the parameters of kv_repack. They are as in
+	// KvTrellisParams, with two differences. First is the index of the first
+	// page in the list of pages. LaneAt is the index of the block's first value
+	// in an exact row, and FirstValue its index in the head. HeadDim to Inverse
+	// are only used for keys that each conversation normalises.
 	KvRepackParams struct {
 		Side       uint32
 		First      uint32
@@ -267,7 +289,8 @@ type (
 		Unit       float32
 	}
 
-	// KvQueryParams: values First to First+Dim of a head become lanes from LaneAt on.
+	// KvQueryParams are the parameters of kv_query. Values First to First+Dim
+	// of a head become the lanes that begin at LaneAt.
 	KvQueryParams struct {
 		Dim     uint32
 		First   uint32
@@ -280,13 +303,18 @@ type (
 		Factor  float32
 	}
 
-	// AttendParams: Group is query heads a KV head, SliceHeads those of a
-	// threadgroup; DK and DV are lanes; Pack to Tail count where the kernel has no
-	// constants for them; Window counts positions, 0 for
-	// all; Levels are those of the form, from LevelsAt on in its table, in steps of
-	// Unit; Cut is the values of a head that is cut into blocks, else 0. Own to SinkBytes say
-	// where exact pages and sinks lie, in units of 64 bytes; 0 bytes for none. The
-	// rest is graph.Attention's, the cache type's and the layout's.
+	// AttendParams are the parameters of attend. Group is the number of query
+	// heads per KV head, and SliceHeads is the number of query heads per
+	// threadgroup. DK and DV are numbers of lanes. Pack to Tail are used if the
+	// kernel has no constants for them. Window is a number of positions, or 0
+	// to see all.
+	//
+	// Levels is the number of levels of the form. They begin at LevelsAt in its
+	// table, in steps of Unit. Cut is the number of values of a head that is
+	// divided into trellis blocks, or 0. ExactPack to SinkBytes describe the
+	// exact pages and the pinned rows. Their offsets are in units of 64 bytes,
+	// and a size of 0 bytes means that there are none. The other fields come
+	// from graph.Attention, the cache type and the layout.
 	AttendParams struct {
 		Heads         uint32
 		KVHeads       uint32
@@ -356,9 +384,11 @@ type (
 		VSinkBytes    uint32
 	}
 
-	// AttendCombineParams: Lanes is the width of a part, Dim of a head of y, Size
-	// the lanes of a rotation, Turned the lanes that
-	// are turned back; Cut as in AttendParams; Sinks is 1 where there are some.
+	// AttendCombineParams are the parameters of attend_combine. Lanes is the
+	// width of a part, Dim is the number of values of a head in y, and Size is
+	// the number of lanes of a rotation. Turned is the number of lanes whose
+	// rotation is undone. Cut is as in AttendParams. Sinks is 1 if there are
+	// sink logits.
 	AttendCombineParams struct {
 		Heads   uint32
 		Parts   uint32
@@ -373,6 +403,6 @@ type (
 	}
 )
 
-// TopStretch is the number of values of which a threadgroup of top finds the
+// TopStretch is the number of values in which one threadgroup of top finds the
 // largest.
 const TopStretch = 2048

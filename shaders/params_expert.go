@@ -1,13 +1,14 @@
 package shaders
 
-// RouteExperts are the values of the constant EXPERTS: the most experts that an
-// instance of route chooses from.
+// RouteExperts are the values of the constant EXPERTS, which is the maximum
+// number of experts that an instance of route chooses from.
 var RouteExperts = []int{64, 512}
 
-// The parameter structs of the kernels about experts beside their products.
+// The parameter structs of the kernels for experts, except their matrix
+// products.
 type (
-	// RouteParams: Gating is a graph.Gating; Groups is 0 for none, the others are
-	// those of graph.Routing.
+	// RouteParams are the parameters of route. Gating is a graph.Gating. Groups
+	// is 0 if there are no groups. The other fields are as in graph.Routing.
 	RouteParams struct {
 		Experts    uint32
 		Used       uint32
@@ -19,14 +20,16 @@ type (
 		UsedGroups uint32
 	}
 
-	// ExpertSumParams: Count is the elements of y, Width of a row of it.
+	// ExpertSumParams are the parameters of expert_sum. Count is the number of
+	// elements of y, and Width is the width of its rows.
 	ExpertSumParams struct {
 		Count uint32
 		Width uint32
 		Used  uint32
 	}
 
-	// ExpertScaleParams: Count is the elements of y, Width of an expert's part.
+	// ExpertScaleParams are the parameters of expert_scale. Count is the number
+	// of elements of y, and Width is the width of an expert's vector.
 	ExpertScaleParams struct {
 		Count uint32
 		Width uint32

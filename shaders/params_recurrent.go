@@ -3,7 +3,7 @@ package shaders
 // The parameter structs of the kernels that keep a state along a sequence. The
 // state of a sequence begins at slot·Slot + At floats.
 type (
-	// ShortConvParams: Func is a graph.Func.
+	// ShortConvParams are the parameters of short_conv. Func is a graph.Func.
 	ShortConvParams struct {
 		Width uint32
 		Taps  uint32
@@ -13,7 +13,8 @@ type (
 		At    uint32
 	}
 
-	// DeltaNetParams: Grouped and Plain are those of graph.DeltaNet.
+	// DeltaNetParams are the parameters of delta_net. Grouped and Plain are as
+	// in graph.DeltaNet.
 	DeltaNetParams struct {
 		KeyHeads   uint32
 		ValueHeads uint32

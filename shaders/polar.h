@@ -1,14 +1,14 @@
-// The position-free copy of a key. kv_encode undoes the RoPE of each pair of values (k, k +
-// SIZE/2) and stores the pair as a radius code of 3 bits and an angle code of 4 bits.
+// Codes of a key that do not depend on its position. kv_encode undoes the RoPE of each pair of
+// values (k, k + SIZE/2) and stores the pair as a radius code of 3 bits and an angle code of 4
+// bits.
 //
-// table has, in order: 8 radius levels, 8 boundaries between them, the cosines and then the
-// sines of the centres of the 16 angle codes, and the RoPE frequencies of the pairs. Each
-// frequency is two floats; all high parts come first.
-// Source: engine/kv, Polar.
+// table has, in order: 8 radius levels, 8 boundaries between them, the cosines and then the sines
+// of the centres of the 16 angle codes, and the RoPE frequencies of the pairs. Each frequency is
+// two floats. All high parts come first. Source: engine/kv, Polar.
 
 // polar_search finds the codes for the pair (u, v). Among the codes within two steps of plain
-// rounding, it maximises dot product minus lambda times squared error. sigma is the scale of
-// the key.
+// rounding, it maximises the dot product minus lambda times the squared error. sigma is the scale
+// of the key.
 FUNC void polar_search(device const float *table, float u, float v, float sigma, float lambda, thread uint &radius, thread uint &angle) {
 	uint r0 = 0;
 	float relative = sqrt(u * u + v * v) * (1.0f / sigma);

@@ -1,5 +1,5 @@
-// pool reduces the rows of every span to one row: their mean (kind 0), the first row (1) or the
-// last row (2). spans has two ints per span, the first row and the number of rows. x is
+// pool reduces the rows of every span to one row, which is their mean (kind 0), the first row (1)
+// or the last row (2). spans has two ints per span, the first row and the number of rows. x is
 // [rows][width] and y is [spans][width].
 KERNEL(pool)(IN(float, x, 0), IN(int, spans, 1), OUT(float, y, 2), PARAMS(pool_params, p, 3) INDICES) {
 	uint i = group_x * THREADS + thread_x;

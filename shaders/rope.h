@@ -1,12 +1,12 @@
-// rope rotates pairs of columns of each head by the angle position·freqs[i] and multiplies them
-// by scale (RoPE). Pair i is the columns (first+i, first+i+half_dim), or with adjacent
-// (first+2i, first+2i+1). The kernel copies the other columns unchanged. x and y are
-// [rows][heads][head_dim], and freqs is in radians per position. rows has four ints per row,
-// the position first. A thread computes one pair, or copies one column.
-// Source: arXiv 2104.09864.
+// rope rotates pairs of columns of each head by the angle position·freqs[i] and multiplies them by
+// scale (RoPE). Pair i is the columns (first+i, first+i+half_dim). If adjacent is not 0, it is the
+// columns (first+2i, first+2i+1). The kernel copies the other columns unchanged. x and y are
+// [rows][heads][head_dim], and freqs is in radians per position. rows has four ints per row, of
+// which the position is the first. A thread computes one pair, or copies one column. Source: arXiv
+// 2104.09864.
 KERNEL(rope)(IN(float, x, 0), IN(int, rows, 1), IN(float, freqs, 2), OUT(float, y, 3), PARAMS(rope_params, p, 4) INDICES) {
 	uint i = group_x * THREADS + thread_x;
-	uint items = p.head_dim - p.half_dim; // threads per head
+	uint items = p.head_dim - p.half_dim; // number of threads per head
 	if (i >= p.heads * items * p.rows) return;
 	uint row = i / (p.heads * items), at = i % (p.heads * items);
 	uint head = (row * p.heads + at / items) * p.head_dim, item = at % items;

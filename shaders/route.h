@@ -1,13 +1,13 @@
-// route chooses p.used of p.experts for each row. y is [rows][2·used]: the numbers of the
-// chosen experts, then their weights. A threadgroup is one SIMD group and handles one row. Lane
-// i handles experts i, i+32 and so on; EXPERTS is the largest number of experts.
+// route chooses p.used of p.experts for each row. y is [rows][2·used]. A row of y has the numbers
+// of the chosen experts, followed by their weights. A threadgroup is one SIMD group and handles one
+// row. Lane i handles experts i, i+32 and so on. EXPERTS is the maximum number of experts.
 //
 // gating selects how logits become weights: 0 is a softmax over all experts, 1 is a sigmoid of
-// each, 2 is a softmax over the chosen experts. bias is added for the choice only. If groups is
-// not 0, experts are in that many groups, and only the used_groups groups with the largest sum
-// of their two best scores take part. In a tie, the lowest number wins. If normalise is not 0,
-// the weights are divided by their sum; scale multiplies them.
-// Sources: arXiv 2401.06066, 2412.19437.
+// each, 2 is a softmax over the chosen experts. bias affects only the choice and not the weights.
+// If groups is not 0, experts are in that many groups, and only the used_groups groups with the
+// largest sum of their two best scores take part. In a tie, the lowest number wins. If normalise is
+// not 0, the weights are divided by their sum. They are then multiplied by scale. Sources: arXiv
+// 2401.06066, 2412.19437.
 
 #define EXCLUDED as_float(0xff800000u) // minus infinity
 
@@ -74,7 +74,7 @@ KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS
 			sums[g] = n == 1 ? a : a + b;
 		}
 		barrier();
-		// keep a group if fewer than used_groups are better
+		// keep a group if fewer than used_groups groups are better
 		for (uint g = lane; g < p.groups; g += 32) {
 			uint before = 0;
 			for (uint j = 0; j < p.groups; j++) before += better(sums[j], j, sums[g], g) ? 1 : 0;
@@ -85,7 +85,7 @@ KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS
 		barrier();
 	}
 	for (uint i = 0; i < p.used; i++) {
-		// all lanes get the same result, so they stay together
+		// all lanes get the same result, so they do not diverge
 		uint at = first_of(score, p.experts, lane);
 		if (lane == 0) {
 			y[group_x * 2 * p.used + i] = float(at);

@@ -1,10 +1,10 @@
-// short_conv is a causal depthwise convolution along the rows of each span, with one filter of
-// taps values per column, followed by the function func. x and y are [rows][width] and w is
-// [width][taps]. The state is [taps-1][width] and holds the rows before the span, oldest first;
-// the kernel updates it. At the start of a sequence those rows are zero.
+// short_conv is a causal depthwise convolution along the rows of each span, with one filter of taps
+// values per column, followed by the function func. x and y are [rows][width] and w is
+// [width][taps]. The state is [taps-1][width]. It holds the rows before the span, oldest first, and
+// the kernel updates it. At the start of a sequence, these rows are zero.
 //
-// spans has four ints per span: first row, number of rows, 1 if the sequence begins here, and
-// the state slot. A thread computes one column; in the grid, y is the span.
+// spans has four ints per span: first row, number of rows, 1 if the sequence begins here, and the
+// state slot. A thread computes one column. In the grid, y is the span.
 KERNEL(short_conv)(IN(float, x, 0), IN(float, w, 1), IN(float, bias, 2), IN(int, spans, 3), INOUT(float, state, 4),
 	OUT(float, y, 5), PARAMS(short_conv_params, p, 6) INDICES) {
 	uint column = group_x * THREADS + thread_x;

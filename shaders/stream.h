@@ -1,5 +1,5 @@
-// stream_byte returns byte j of a bit stream of codes, width bits each, lowest bit first. A
-// code is the width bits of code[c] from bit shift on.
+// stream_byte returns byte j of a bit stream of codes with width bits each, lowest bit first. Code
+// c is the width bits of code[c] that begin at bit shift.
 FUNC uint stream_byte(threadgroup const uchar *code, uint width, uint shift, uint j) {
 	uint byte = 0, mask = (1u << width) - 1;
 	for (uint c = 8 * j / width; c * width < 8 * j + 8; c++) {

@@ -62,12 +62,13 @@ var Kernels = []Kernel{
 		},
 	},
 	{
-		// one thread for each of rows·heads·(HeadDim-HalfDim) items
+		// one thread for each of the rows·heads·(HeadDim-HalfDim) items
 		Name: "rope", Files: []string{"angle.h", "rope.h"}, Group: 256, Params: RopeParams{},
 		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
 	},
 	{
-		// grid: x = rows; EXPERTS is the most that there may be, RouteExperts
+		// grid: x = rows; EXPERTS is the maximum number of experts, see
+		// RouteExperts
 		Name: "route", Files: []string{"route.h"}, Group: 32, Params: RouteParams{}, Constants: []string{"EXPERTS"},
 		Args: []Arg{{"logits", "float", In}, {"bias", "float", In}, {"y", "float", Out}},
 	},
@@ -80,7 +81,8 @@ var Kernels = []Kernel{
 		Args: []Arg{{"x", "float", In}, {"route", "float", In}, {"w", "float", In}, {"y", "float", Out}},
 	},
 	{
-		// grid: columns, y = spans; spans {first row, rows, begins, slot}
+		// grid: x = columns, y = spans; spans holds {first row, rows, begins,
+		// slot}
 		Name: "short_conv", Files: []string{"elementwise.h", "short_conv.h"}, Group: 64, Params: ShortConvParams{},
 		Args: []Arg{
 			{"x", "float", In},
@@ -92,7 +94,7 @@ var Kernels = []Kernel{
 		},
 	},
 	{
-		// grid: value columns, y = value heads, z = spans
+		// grid: x = value columns, y = value heads, z = spans
 		Name: "delta_net", Files: []string{"delta_net.h"}, Group: 64, Params: DeltaNetParams{},
 		Args: []Arg{
 			{"q", "float", In},
@@ -106,7 +108,7 @@ var Kernels = []Kernel{
 		},
 	},
 	{
-		// one thread for each of Count·ceil(Cols/8) groups; ids are tokens,
+		// one thread for each of Count·ceil(Cols/8) groups; ids holds tokens,
 		// positions or zeros
 		Name: "embed", Files: []string{"weights.h", "embed.h"}, Group: 128, Params: EmbedParams{}, Constants: []string{"WEIGHT"},
 		Args: []Arg{{"w", "uchar", In}, {"ids", "int", In}, {"grid", "uint", In}, {"y", "float", Out}},

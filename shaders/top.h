@@ -1,12 +1,12 @@
-// top finds the p.count largest values of each stretch of STRETCH values. A row has p.width
-// values, and a threadgroup handles one stretch of one row. Results are in descending order; in
-// a tie, the lower number comes first. NaN is larger than any number.
+// top finds the p.count largest values of each stretch of STRETCH values. A row has p.width values,
+// and a threadgroup handles one stretch of one row. Results are in descending order. In a tie, the
+// lower number comes first. NaN is larger than any number.
 //
-// y is [rows][stretches][count] pairs of words: the bits of the value, and its number, which is
-// its index in the row. x has plain values. If p.listed is not 0, it has the pairs of an
-// earlier launch. If a stretch has fewer values than count, the other pairs have the number
-// NOBODY.
-#define RUN 8 // values per thread
+// y is [rows][stretches][count] pairs of words. A pair has the bits of the value, and its number,
+// which is its index in the row. By default, x has plain values. If p.listed is not 0, it has the
+// pairs of an earlier launch. If a stretch has fewer values than count, the other pairs have the
+// number NOBODY.
+#define RUN 8 // number of values per thread
 #define STRETCH (THREADS * RUN)
 #define NOBODY 0xffffffffu // number of an empty pair, whose value is minus infinity
 

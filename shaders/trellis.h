@@ -5,14 +5,14 @@
 // metrics are integers of 16 bits, so every device finds the same codes.
 // Source: engine/kv, Trellis.
 #define STATES (256 >> BITS)
-#define PER (STATES > 32 ? STATES / 32 : 1)   // states per lane
-#define SPLIT (STATES < 32 ? 32 / STATES : 1) // lanes per state
-#define TRIES ((1 << BITS) / SPLIT)           // windows that a lane tries per state
+#define PER (STATES > 32 ? STATES / 32 : 1)   // number of states per lane
+#define SPLIT (STATES < 32 ? 32 / STATES : 1) // number of lanes per state
+#define TRIES ((1 << BITS) / SPLIT)           // number of windows that a lane tries per state
 // NEAR is the number of values that the free run (see trellis_encode) covers on each side of the
 // seam, where the two ends of the cyclic string meet.
 #define NEAR (48 / BITS < SIZE / 2 ? 48 / BITS : SIZE / 2)
-#define FAR 255 // largest difference that a metric counts
-#define REACH 254 // largest target value
+#define FAR 255 // maximum difference that a metric counts
+#define REACH 254 // maximum target value
 #define MOST 65535u // largest metric
 
 // trellis_step extends every path by one value, whose target is z. k counts the steps of a run.
@@ -29,7 +29,7 @@ FUNC void trellis_step(threadgroup uint *cost, threadgroup uchar *from, thread c
 			int d = z - level[i * TRIES + x];
 			uint far = uint(min(d < 0 ? -d : d, FAR));
 			uint m = min(old[((high + x) * STATES + state) >> BITS] + far * far, MOST);
-			best = min(best, m << 8 | (high + x)); // the lowest window wins a tie
+			best = min(best, m << 8 | (high + x)); // in a tie, the lowest window wins
 		}
 		if (SPLIT > 1) best = min(best, simd_shuffle_xor(best, 16u));
 		metric[i] = best >> 8;
@@ -61,7 +61,7 @@ FUNC void trellis_encode(threadgroup uchar *w, threadgroup const int *z, threadg
 		level[i] = 2 * int(levels[x * STATES + thread_index % STATES + i / TRIES * 32]);
 	}
 	for (uint i = thread_index; i < STATES; i += THREADS) cost[i] = 0;
-	barrier(); // also makes z visible to all lanes
+	barrier(); // this barrier also makes z visible to all lanes
 	for (uint k = 0; k < 2 * NEAR; k++) trellis_step(cost, from, level, z[k < NEAR ? NEAR - 1 - k : SIZE - 1 - (k - NEAR)], k, thread_index);
 	uint seam = 0;
 	// after an even number of steps, the metrics are in the first half of cost
@@ -83,12 +83,11 @@ FUNC void trellis_encode(threadgroup uchar *w, threadgroup const int *z, threadg
 	barrier();
 }
 
-// trellis_block encodes the rotated values v and writes the block. The targets z are the values
-// at unit variance, in half steps of the levels. The scale is such that the dot product of the
-// decoded block and v equals |v|². Values are first multiplied by a power of two, near, that
-// brings the largest one close to 1, so that squares neither overflow nor underflow. The first
-// thread returns 1 if the block is saturated: its scale does not fit in an f16, or a value is
-// NaN.
+// trellis_block encodes the rotated values v and writes the block. The targets z are the values at
+// unit variance, in half steps of the levels. The scale makes the dot product of the decoded block
+// and v equal to |v|². Values are first multiplied by a power of two, near, that brings the largest
+// one close to 1, so that squares neither overflow nor underflow. The first thread returns 1 if the
+// block is saturated, because its scale does not fit in an f16 or a value is NaN.
 FUNC uint trellis_block(device uchar *block, threadgroup const float *v, threadgroup int *z, threadgroup uchar *w, threadgroup uint *cost,
 	threadgroup uchar *from, device const float *levels, float unit, uint code_at, uint scale_at, uint thread_index) {
 	float most = 0.0f, broken = 0.0f;
@@ -124,7 +123,7 @@ FUNC uint trellis_block(device uchar *block, threadgroup const float *v, threadg
 	dot = two_all(dot);
 	float scale = 0.0f;
 	if (sound && dot.hi > 0.0f) scale = two_ratio(energy, two_product(dot, two(unit, 0.0f))).hi / near;
-	if (broken == 0.0f && most > -LOWEST) scale = most; // a value is infinite, so the scale is too
+	if (broken == 0.0f && most > -LOWEST) scale = most; // a value is infinite, and so is the scale
 	if (thread_index == 0) {
 		uint h = finite_half(scale);
 		block[scale_at] = uchar(h);

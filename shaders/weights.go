@@ -2,8 +2,8 @@ package shaders
 
 import "godwit/engine/dtype"
 
-// weights are the weight formats that the kernels support, by their numbers in
-// weights.h.
+// weights lists the weight formats that the kernels support. Their numbers are
+// in weights.h.
 var weights = map[dtype.Type]bool{
 	dtype.F32: true, dtype.F16: true, dtype.BF16: true, dtype.Q8_0: true, dtype.Q4_0: true, dtype.Q4_1: true, dtype.Q5_0: true,
 	dtype.Q5_1: true, dtype.Q4_K: true, dtype.Q5_K: true, dtype.Q6_K: true, dtype.IQ4_NL: true, dtype.IQ4_XS: true, dtype.MXFP4: true,

@@ -1,10 +1,10 @@
-// Dequantisation of weight rows. WEIGHT is the type's number in GGUF files, and block layouts
-// are those of engine/quant.
+// Dequantisation of weight rows. WEIGHT is the type's number in GGUF files. The block layouts are
+// the same as in engine/quant.
 //
-// load8 reads eight values of a row, from value i on, which is a multiple of eight. load_run
+// load8 reads eight values of a row, starting at value i, which is a multiple of eight. load_run
 // does the same for a row of cols values, and fills with zeros after the end of the row.
 //
-// grid is the codebook of an IQ1, IQ2 or IQ3 format, as signed bytes, four to a word. A code
+// grid is the codebook of an IQ1, IQ2 or IQ3 format, as signed bytes, with four per word. A code
 // selects two words (eight values) in IQ1 and IQ2, and one word (four values) in IQ3.
 
 // nibble8 reads the 4-bit codes of values i to i+7 in a group of 32 values and 16 bytes. The
@@ -84,7 +84,7 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 #elif WEIGHT == 12 || WEIGHT == 13 // Q4_K, Q5_K
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * (WEIGHT == 12 ? 144 : 176);
-	uint g = i % 256 / 32, at = i % 32; // g is the group of 32 values
+	uint g = i % 256 / 32, at = i % 32; // g is the group of 32 values that contains i
 	float d = from_half(b) * float(scale_k(b + 4, g, 0)), m = from_half(b + 2) * float(scale_k(b + 4, g, 1));
 	device const uchar *q = b + (WEIGHT == 12 ? 16 : 48) + g / 2 * 32 + at;
 	UNROLL for (uint k = 0; k < 8; k++) {
@@ -137,7 +137,7 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 FUNC uint word16(device const uchar *p) { return uint(p[0]) | uint(p[1]) << 8; }
 FUNC uint word32(device const uchar *p) { return word16(p) | word16(p + 2) << 16; }
 
-// even_signs returns eight signs: the seven given and one that makes the number of ones even.
+// even_signs returns eight signs: the seven given ones, and one that makes the number of ones even.
 FUNC uint even_signs(uint signs) {
 	uint p = signs & 127;
 	p ^= p >> 4;
@@ -150,7 +150,7 @@ FUNC uint even_signs(uint signs) {
 FUNC float point(uint word, uint k) { return float(int((word >> 8 * k & 255) ^ 128u) - 128); }
 
 FUNC void load8(device const uchar *row, device const uint *grid, uint i, thread float *w) {
-	uint g = i % 256 / 32, l = i % 256 / 8; // g is the group of 32 values, l that of eight
+	uint g = i % 256 / 32, l = i % 256 / 8; // g is the group of 32 values that contains i, and l the group of eight
 #if WEIGHT == 19 || WEIGHT == 29
 #if WEIGHT == 19
 	device const uchar *b = row + i / 256 * 50;
@@ -202,7 +202,7 @@ FUNC void load8(device const uchar *row, device const uint *grid, uint i, thread
 #elif WEIGHT == 10 // Q2_K
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * 84;
-	uint g = i % 256 / 16; // g is the group of 16 values
+	uint g = i % 256 / 16; // g is the group of 16 values that contains i
 	float d = from_half(b + 80) * float(b[g] & 15), m = from_half(b + 82) * float(b[g] >> 4);
 	device const uchar *q = b + 16 + 32 * (g / 8) + 16 * (g % 2) + i % 16;
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(q[k] >> g / 2 % 4 * 2 & 3) - m;
@@ -225,7 +225,7 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * 54;
 	float d = from_half(b + 52);
-	// n bytes per run; a byte has five ternary digits, in the last run four
+	// n is the number of bytes per run; a byte has five ternary digits, or four in the last run
 	uint at = i % 256, n = at < 160 ? 32 : at < 240 ? 16 : 4;
 	uint first = at < 160 ? 0 : at < 240 ? 160 : 240;
 	device const uchar *q = b + (at < 160 ? 0 : at < 240 ? 32 : 48);
@@ -324,9 +324,9 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) {
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = i + k < cols ? load1(row, i + k) : 0.0f;
 }
-// rows are whole blocks, so no row ends inside a run of eight
+// rows consist of whole blocks, so no row ends inside a run of eight
 #elif WEIGHT == 16 || WEIGHT == 17 || WEIGHT == 18 || WEIGHT == 19 || WEIGHT == 21 || WEIGHT == 22 || WEIGHT == 29
 FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) { load8(row, grid, i, w); }
-#else // rows are whole blocks, so no row ends inside a run of eight
+#else // rows consist of whole blocks, so no row ends inside a run of eight
 FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) { load8(row, i, w); }
 #endif

@@ -2,25 +2,26 @@ package shaders
 
 import "godwit/engine/kv"
 
-// Target says where rows of a layer are written, in the way that cell_of in cells.h
-// finds it. The zero value is the packed cells of a layer without exact tiers.
+// Target is the place in the cache to which rows of a layer are written, as
+// cell_of in cells.h finds it. The zero value stands for the packed cells of a
+// layer without exact tiers.
 type Target struct {
 	Tier         kv.Tier
-	PackedByPage bool // a row with an exact page does not write its packed cell yet
-	Exact        int  // distance in tables from a sequence's first page to its first exact page
-	Private      int  // number of exact pages before those at Passing
-	Passing      int  // offset in units of 64 bytes
-	Pinned       int  // number of positions per sequence
+	PackedByPage bool // whether a row with an exact page leaves its packed cell unwritten for now
+	Exact        int  // distance in tables between a sequence's first page and its first exact page
+	Private      int  // number of private exact pages; the other exact pages begin at Passing
+	Passing      int  // offset of the passing pages, in units of 64 bytes
+	Pinned       int  // number of pinned positions per sequence
 	Side         kv.Side
-	Inspect      bool // count rows with NaN or infinity
+	Inspect      bool // whether rows with NaN or infinity are counted
 }
 
-// Encode lists the launches that write rows of x to a tier of the cache. c is the
-// form of that tier. The grid is X by kvHeads by rows.
+// Encode returns the launches that write rows of x to a tier of the cache. c is
+// the form of that tier. The grid is X by kvHeads by rows.
 func (c *Cache) Encode(kvHeads int, to Target) []Launch {
 	var list []Launch
 	for i, s := range c.segs {
-		to.Inspect = to.Inspect && i == 0 // one launch sees the whole row
+		to.Inspect = to.Inspect && i == 0 // counted in one launch, because it sees the whole row
 		switch {
 		case s.Form.Float && s.Form.Rotation.Size == 0:
 			list = append(list, c.store(s, kvHeads, to))
@@ -97,15 +98,16 @@ func (c *Cache) trellis(s kv.Segment, kvHeads int, to Target) Launch {
 	}
 }
 
-// Repack is a launch of kv_repack. The caller sets its parameters.
+// Repack is a launch of kv_repack whose parameters the caller sets.
 type Repack struct {
 	Launch
 	*KvRepackParams
 }
 
-// Repack lists the launches that pack pages from their exact form. It is empty
-// for forms that are packed when they are written. The grid is X by kvHeads by 64
-// cells of each page. exact is as for Encode.
+// Repack returns the launches that pack pages from their exact form. There are
+// none for forms that are packed when rows are written. The grid is X by
+// kvHeads by the 64 cells of each page. exact is the target of the exact form,
+// as in Encode.
 func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	if !c.cyclic() {
 		return nil
@@ -133,8 +135,8 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	return list
 }
 
-// Query lists the launches that rotate query heads. It is empty if attend reads
-// queries directly. The grid is X by heads by rows.
+// Query returns the launches that rotate query heads. There are none if attend
+// reads queries directly. The grid is X by heads by rows.
 func (c *Cache) Query(heads int) []Launch {
 	if !c.Rotates() {
 		return nil

@@ -32,8 +32,8 @@ var flags = []string{
 	"-fno-strict-aliasing", "-fvisibility=hidden", "-w", "-DGODWIT_EMULATOR",
 }
 
-// machineFlags allow the compiler to use this machine's fused multiply-add, which
-// the sources request explicitly.
+// machineFlags allow the compiler to use this machine's fused multiply-add for
+// the calls of fma in the sources.
 func machineFlags() []string {
 	if cpu.X86.HasFMA && cpu.X86.HasAVX2 {
 		return []string{"-mavx2", "-mfma"}
@@ -41,7 +41,7 @@ func machineFlags() []string {
 	return nil
 }
 
-// compiler turns kernel sources into loaded libraries.
+// compiler compiles kernel sources into libraries and loads them.
 type compiler struct {
 	path, version string
 	flags         []string
@@ -81,8 +81,8 @@ func newCompiler(name, dir string) (*compiler, error) {
 	return &compiler{path, strings.TrimSpace(version), append(machineFlags(), flags...), dir}, nil
 }
 
-// load returns the library of a kernel's text. It compiles the text unless a
-// process has done so before.
+// load returns the library of a kernel's text. It compiles the text unless this
+// or another process has already compiled it.
 func (c *compiler) load(kernel, text string) (uintptr, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", runtime.GOARCH, c.path, c.version, c.flags, runtimeText, text)

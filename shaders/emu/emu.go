@@ -4,11 +4,11 @@
 // can be tested without a GPU. It compiles the sources with $CXX or c++ at first
 // use and caches the results in the user's cache folder.
 //
-// Each thread of a kernel is a fiber. If threads wait at different collectives, or
-// some wait while others have ended, the error contains the lines. Shared memory
-// starts as NaN, has guard zones around each array, and ends at 32 KiB.
-// Options.Order sets the order of lanes, threadgroups and unordered launches. If a
-// kernel's result depends on it, a barrier is missing.
+// Each thread of a kernel is a fiber. If threads wait at different collectives,
+// or some wait while others have ended, the error contains the source lines.
+// Shared memory starts as NaN, has guard zones around each array, and ends at
+// 32 KiB. Options.Order sets the order of lanes, threadgroups and unordered
+// launches. If a kernel's result depends on it, a barrier is missing.
 package emu
 
 import (
@@ -32,14 +32,14 @@ import (
 // Built reports whether this build has the emulator.
 const Built = true
 
-// Options for Open; the zero value works.
+// Options configures Open. The zero value works.
 type Options struct {
-	Order    int    // 0 for ascending, 1 for descending, others shuffled
-	Threads  int    // number of CPU threads; 0 for all
-	Compiler string // default: $CXX, or c++
+	Order    int    // 0 is ascending, 1 is descending, others are shuffled
+	Threads  int    // number of CPU threads; 0 uses all
+	Compiler string // C++ compiler; by default $CXX or c++
 	Cache    string // folder for compiled kernels; by default godwit/emu in the user's cache folder
-	Memory   int64  // maximum bytes of all buffers; 0 for 64 GiB
-	MMA      int    // the device's value of gpu.Multiplier
+	Memory   int64  // maximum bytes of all buffers; 0 selects 64 GiB
+	MMA      int    // value that gpu.Multiplier returns
 }
 
 // device is the emulated GPU.
@@ -48,12 +48,12 @@ type device struct {
 	c       *compiler
 	workers []*worker
 	queue   []launch // launches recorded since the last Submit
-	order   []int    // scratch of Submit
+	order   []int    // scratch memory of Submit
 	used    int64
 	err     error
 }
 
-// Open returns an emulator, or an error without a compiler.
+// Open returns an emulator, or an error if there is no compiler.
 func Open(o Options) (gpu.Device, error) {
 	if o.Threads <= 0 {
 		o.Threads = runtime.NumCPU()
@@ -96,7 +96,7 @@ const red = 0xa5
 type buffer struct {
 	d     *device
 	label string
-	all   []byte // includes the guard zones; nil for the caller's memory
+	all   []byte // memory including the guard zones; nil for the caller's memory
 	data  []byte
 }
 
@@ -233,12 +233,12 @@ func (d *device) pipeline(k *shaders.Kernel, text string) (*pipeline, error) {
 
 // worker holds the memory of one CPU thread.
 type worker struct {
-	memory uintptr // a gd::Worker
+	memory uintptr // points to a gd::Worker
 	run    runArgs
 	fault  [512]byte
 }
 
-// runArgs is gd::Run.
+// runArgs has the layout of gd::Run.
 type runArgs struct {
 	args           unsafe.Pointer
 	grid           [3]uint32
@@ -248,7 +248,7 @@ type runArgs struct {
 	fault          unsafe.Pointer
 }
 
-// newWorkers reuses workers of closed devices and makes the others.
+// newWorkers reuses workers of closed devices and makes more if necessary.
 func (d *device) newWorkers(lib uintptr) error {
 	fn, err := purego.Dlsym(lib, "gd_new")
 	if err != nil {

@@ -1,9 +1,9 @@
-// The emulator's runtime: the compiler reads it before a kernel's source.
+// The emulator's runtime. The compiler reads it before the source of a kernel.
 //
-// Every thread of a threadgroup is a fiber with a stack of its own. A fiber runs
-// until it reaches a collective or returns; the scheduler continues when all lanes
-// of a SIMD group, or all threads at a barrier, stand at the same one, and
-// reports the lines where they stand otherwise.
+// Every thread of a threadgroup is a fiber with its own stack. A fiber runs
+// until it reaches a collective or returns. The scheduler continues when all
+// lanes of a SIMD group, or all threads at a barrier, have reached the same
+// collective. If they have not, it reports the lines that they have reached.
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -18,11 +18,11 @@ const unsigned kLanes = 32, kMaxThreads = 1024, kMaxArrays = 32;
 const size_t kStack = 64 << 10, kShared = 32 << 10, kZone = 256, kSlack = 1 << 20;
 const unsigned char kPoison = 0xff, kRed = 0xa5; // floats of 0xff bytes are NaN
 
-struct Indices { unsigned index, x, y, z; }; // of the thread, of its threadgroup
+struct Indices { unsigned index, x, y, z; }; // indices of a thread, or of its threadgroup
 
 enum State : unsigned char { kReady, kSimd, kBarrier, kDone };
 
-// Site is where a fiber waits.
+// Site is the place where a fiber waits.
 struct Site {
 	const char *what, *file;
 	int line;
@@ -33,31 +33,31 @@ struct Fiber {
 	void *sp;
 	State state;
 	Site site;
-	char op; // of a SIMD collective: + sum, > max, x shuffle, m and 8 products of matrices
+	char op; // kind of a SIMD collective: + sum, > max, x shuffle, m or 8 matrix product
 	unsigned bits, mask;
-	void *c; // of a product of matrices
+	void *c; // operands of a matrix product
 	const void *a, *b;
-	unsigned arrays; // shared arrays that it has declared
+	unsigned arrays; // number of shared arrays that it has declared
 };
 
 struct Array { size_t at, size; const char *name, *file; int line; };
 
-// Run is a stretch of a launch, as the Go side fills it in.
+// Run is a range of a launch's threadgroups. The Go side fills it in.
 struct Run {
-	void **args; // buffers, then the parameter struct
+	void **args; // buffers, followed by the parameter struct
 	unsigned grid[3];
-	unsigned threads, order; // order of lanes: 0 ascending, 1 descending, others shuffled
+	unsigned threads, order; // order of lanes: 0 is ascending, 1 is descending, others are shuffled
 	uint64_t first, count;   // threadgroups
 	char *error;             // 512 bytes
 };
 
-// Worker is the memory of one thread of the machine.
+// Worker is the memory of one CPU thread.
 struct Worker {
 	Fiber fibers[kMaxThreads];
-	unsigned short turn[kMaxThreads]; // in which order the threads of a SIMD group run
+	unsigned short turn[kMaxThreads]; // order in which the threads of a SIMD group run
 	Array arrays[kMaxArrays];
 	unsigned declared;
-	size_t used; // bytes of shared memory, zones included, and without them
+	size_t used; // bytes of shared memory including guard zones; net excludes them
 	size_t net;
 	Fiber *current;
 	void *home; // stack of the scheduler
@@ -79,7 +79,7 @@ asm(".text\n.globl " GD_SYMBOL "\n" GD_SYMBOL ":\n"
 	"pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
 	"movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
 	"popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
-const unsigned kFrame = 8, kReturn = 6; // words, and the one that is jumped to
+const unsigned kFrame = 8, kReturn = 6; // size of the frame in words, and index of the return address
 #elif defined(__aarch64__)
 asm(".text\n.globl " GD_SYMBOL "\n" GD_SYMBOL ":\n"
 	"sub sp, sp, #160\n"
@@ -96,14 +96,14 @@ const unsigned kFrame = 20, kReturn = 11;
 #error "the emulator knows how to switch stacks on x86-64 and arm64"
 #endif
 
-// park goes back to the scheduler; it returns when the fiber runs again.
+// park switches to the scheduler. It returns when the fiber runs again.
 static inline void park(State s) {
 	Worker *w = self;
 	w->current->state = s;
 	gd_switch(&w->current->sp, w->home);
 }
 
-// report keeps the first fault of a run; the scheduler then gives the run up.
+// report records the first fault of a run. The scheduler then ends the run.
 static void report(const char *format, ...) {
 	Worker *w = self;
 	if (w->run->error[0]) return;
@@ -114,7 +114,7 @@ static void report(const char *format, ...) {
 	va_end(list);
 }
 
-// stop leaves a fiber after a fault.
+// stop ends a fiber after a fault.
 [[noreturn]] static void stop() {
 	for (;;) park(kDone);
 }
@@ -145,8 +145,8 @@ template <class T> T shuffle(T v, unsigned mask, const char *file, int line) {
 	return unword<T>(wait_simd('x', word(v), mask, "simd_shuffle_xor", file, line));
 }
 
-// shared returns the array that this declaration stands for: the first thread
-// makes it, the others must declare the same ones in the same order.
+// shared returns the array that belongs to a declaration. The first thread
+// makes it. The other threads must declare the same arrays in the same order.
 static void *shared(size_t size, const char *name, const char *file, int line) {
 	Worker *w = self;
 	unsigned i = w->current->arrays++;
@@ -176,8 +176,8 @@ static void *shared(size_t size, const char *name, const char *file, int line) {
 
 static float half(const unsigned *words, unsigned i);
 
-// multiply is the product of matrices, whose elements lie in the lanes as dialect.h
-// says.
+// multiply computes a matrix product. The lanes hold the elements as dialect.h
+// describes.
 static void multiply(Fiber *f) {
 	for (unsigned row = 0; row < 16; row++)
 		for (unsigned col = 0; col < 8; col++) {
@@ -198,12 +198,13 @@ static inline void product(char op, void *c, const void *a, const void *b, const
 	wait_simd(op, 0, 0, what, file, line);
 }
 
-// Matrix is the part of a matrix8 that a lane holds: two values of a row.
+// Matrix is the part of a matrix8 that one lane holds, which is two values of a
+// row.
 struct Matrix { float v[2]; };
 
 static float &element(Matrix *const m[kLanes], unsigned row, unsigned col) { return m[row * 4 + col / 2]->v[col % 2]; }
 
-// multiply8 is the product of matrices of 8 by 8.
+// multiply8 computes the product of matrices of 8 by 8.
 static void multiply8(Fiber *f) {
 	Matrix *a[kLanes], *b[kLanes], *c[kLanes];
 	for (unsigned i = 0; i < kLanes; i++) {
@@ -216,7 +217,7 @@ static void multiply8(Fiber *f) {
 			for (unsigned k = 0; k < 8; k++) element(c, row, col) = fmaf(element(a, row, k), element(b, k, col), element(c, row, col));
 }
 
-// Each lane moves its own values; all must come.
+// load and store are collectives in which each lane moves its own values.
 static inline void load(Matrix &m, const float *from, unsigned row, unsigned col, const char *what, const char *file, int line) {
 	unsigned i = unsigned(self->current - self->fibers) % kLanes;
 	for (unsigned n = 0; n < 2; n++) m.v[n] = from[i / 4 * row + (i % 4 * 2 + n) * col];
@@ -228,7 +229,7 @@ static inline void store(const Matrix &m, float *to, unsigned stride, const char
 	wait_simd('x', 0, 0, "matrix_store", file, line);
 }
 
-// combine carries out a collective that all lanes of a SIMD group stand at.
+// combine computes a collective that all lanes of a SIMD group have reached.
 static void combine(Fiber *f) {
 	if (f[0].op == 'm' || f[0].op == '8') {
 		if (f[0].op == 'm') multiply(f);
@@ -252,7 +253,7 @@ static void combine(Fiber *f) {
 	for (unsigned i = 0; i < kLanes; i++) f[i].bits = in[i];
 }
 
-// differ reports that two threads do not stand at the same place.
+// differ reports that two threads have reached different places.
 static void differ(unsigned a, unsigned b) {
 	Fiber *f = self->fibers;
 	if (f[a].state == kDone) { unsigned t = a; a = b; b = t; }
@@ -263,14 +264,16 @@ static void differ(unsigned a, unsigned b) {
 		f[b].site.what, f[b].site.file, f[b].site.line);
 }
 
-// same checks that the fibers from first on stand at one place.
+// same checks that count fibers, starting with first, have reached the same
+// place.
 static void same(unsigned first, unsigned count) {
 	Fiber *f = self->fibers;
 	for (unsigned i = first + 1; i < first + count; i++)
 		if (f[i].state != f[first].state || (f[i].state != kDone && f[i].site != f[first].site)) differ(first, i);
 }
 
-// advance runs a SIMD group until all its lanes have returned or stand at a barrier.
+// advance runs a SIMD group until all its lanes have returned or reached a
+// barrier.
 static void advance(unsigned first) {
 	Worker *w = self;
 	for (;;) {
@@ -289,7 +292,7 @@ static void advance(unsigned first) {
 }
 
 } // namespace gd
-static void gd_begin(); // what a fiber runs
+static void gd_begin(); // entry point of a fiber
 namespace gd {
 
 static void prepare(Worker *w) {
@@ -304,7 +307,7 @@ static void prepare(Worker *w) {
 		f->arrays = 0;
 		unsigned n = i % kLanes;
 		w->turn[i] = (unsigned short)(r->order == 1 ? kLanes - 1 - n : n);
-		if (r->order > 1 && n > 0) { // Fisher and Yates, from the front
+		if (r->order > 1 && n > 0) { // Fisher-Yates shuffle, from the front
 			seed = seed * 1664525u + 1013904223u;
 			unsigned j = (seed >> 8) % (n + 1), at = i - n;
 			w->turn[i] = w->turn[at + j];
@@ -318,7 +321,7 @@ static void prepare(Worker *w) {
 	w->used += kZone;
 }
 
-// zones checks the bytes around the shared arrays.
+// zones checks the guard bytes around the shared arrays.
 static void zones(Worker *w) {
 	for (unsigned i = 0; i < w->declared; i++) {
 		Array &a = w->arrays[i];
@@ -364,7 +367,7 @@ template <class... A> inline void call(void (*f)(A...), Worker *w) {
 
 } // namespace gd
 
-// gd_new makes a worker; every kernel's library understands it.
+// gd_new makes a worker that every kernel's library can use.
 extern "C" __attribute__((visibility("default"))) void *gd_new() {
 	gd::Worker *w = (gd::Worker *)calloc(1, sizeof(gd::Worker));
 	size_t stacks = gd::kMaxThreads * gd::kStack, shared = 2 * gd::kSlack + gd::kShared + (gd::kMaxArrays + 2) * gd::kZone;
@@ -375,7 +378,7 @@ extern "C" __attribute__((visibility("default"))) void *gd_new() {
 	return w;
 }
 
-// gd_run works on a stretch of a launch; run->error is filled in after a fault.
+// gd_run runs a range of a launch. After a fault, run->error is set.
 extern "C" __attribute__((visibility("default"))) void gd_run(void *worker, void *what);
 
 #define GODWIT_ENTRY(kernel) \
@@ -397,7 +400,7 @@ extern "C" __attribute__((visibility("default"))) void gd_run(void *worker, void
 		} \
 	}
 
-// The words of the dialect.
+// The names of the dialect.
 #define KERNEL(name) static void name
 #define SHARED(T, name, n) T *const name = (T *)gd::shared(sizeof(T) * (n), #name, __FILE__, __LINE__)
 #define barrier() gd::wait_barrier(__FILE__, __LINE__)
@@ -445,16 +448,16 @@ static inline float gd_fma(float a, float b, float c) { return fmaf(a, b, c); }
 
 static inline unsigned atomic_add(unsigned *p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 
-// half_to_float widens a binary16: the exponent moves by a product, which also
-// makes subnormals right.
+// half_to_float widens a binary16. A multiplication adjusts the exponent, which
+// also handles subnormals.
 static inline float half_to_float(unsigned short h) {
 	float v = as_float((h & 0x7fffu) << 13) * 0x1p112f;
 	if ((h & 0x7c00u) == 0x7c00u) v = as_float(0x7f800000u | (h & 0x3ffu) << 13);
 	return as_float(as_uint(v) | (h & 0x8000u) << 16);
 }
 
-// float_to_half rounds to nearest, even: adding a power of two with the right
-// exponent makes the processor round at the last bit of the half.
+// float_to_half rounds to nearest, ties to even. For subnormal halves, it adds
+// a power of two, so that the processor rounds at the last bit of the half.
 static inline unsigned short float_to_half(float v) {
 	unsigned u = as_uint(v), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
 	if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);

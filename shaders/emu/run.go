@@ -23,7 +23,7 @@ import (
 type launch struct {
 	p      *pipeline
 	grid   [3]uint32
-	args   []unsafe.Pointer // buffers, then the parameter struct
+	args   []unsafe.Pointer // buffers, followed by the parameter struct
 	out    []*buffer        // buffers that the kernel may write
 	params []byte
 }
@@ -77,7 +77,7 @@ func (d *device) bind(l *launch, k *shaders.Kernel, args []gpu.Bind, params []by
 	return nil
 }
 
-// Barrier records that later launches wait for earlier ones.
+// Barrier separates later launches from earlier ones.
 func (d *device) Barrier() { d.next() }
 
 func (d *device) fail(err error) {
@@ -111,7 +111,7 @@ func (d *device) Submit() error {
 	return d.err
 }
 
-// shuffle puts launches in the order in which they run.
+// shuffle sorts launches into the order in which they will run.
 func (d *device) shuffle(list []int) {
 	swap := func(i, j int) { list[i], list[j] = list[j], list[i] }
 	switch d.o.Order {
@@ -125,7 +125,7 @@ func (d *device) shuffle(list []int) {
 	}
 }
 
-// stretch is the total number of threads that a worker takes at a time.
+// stretch is the number of threads that a worker takes at a time.
 const stretch = 4096
 
 // run runs one launch.
@@ -155,7 +155,7 @@ func (d *device) run(l *launch) error {
 	return nil
 }
 
-// work runs parts of a launch until none is left.
+// work runs ranges of a launch until none is left.
 func (w *worker) work(l *launch, order int, next *atomic.Uint64, each, groups uint64) {
 	w.fault[0] = 0
 	w.run = runArgs{

@@ -13,7 +13,7 @@ import (
 // Built reports whether this build has the emulator.
 const Built = false
 
-// Options for Open; the zero value works.
+// Options configures Open. The zero value works.
 type Options struct {
 	Order    int
 	Threads  int
