@@ -136,8 +136,8 @@ func (h *host) Close() error {
 	return h.closed()
 }
 
-// loading returns the options of loads without a page: fixed ones, except for models
-// with settings of their own.
+// loading returns the options of loads without a page. They are fixed, except
+// for models that have their own settings.
 func (r *run) loading(o *hosting) func(path string) (engine.Options, error) {
 	return func(path string) (engine.Options, error) {
 		e := o.settings.Engine

@@ -31,8 +31,8 @@ type tuning struct {
 	Advice   *tune.Advice  `json:"recommended,omitempty"`
 }
 
-// Run changes and prints the settings of one model. chat, serve and the window use them;
-// a flag takes precedence.
+// Run changes and prints the settings of one model. chat, serve and the window
+// use these settings, but a flag takes precedence.
 func (c *tuneCmd) Run(r *run) error {
 	path, err := r.find(c.Model)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *tuneCmd) change(out *tuning) error {
 	return nil
 }
 
-// assign sets one setting; an empty value removes it.
+// assign sets one setting. An empty value removes it.
 func assign(s *tune.Settings, name, value string) error {
 	whole := func(into *int) (err error) {
 		if *into = 0; value != "" {
@@ -136,7 +136,8 @@ func assign(s *tune.Settings, name, value string) error {
 	return nil
 }
 
-// templateOf returns the settings' chat template as the values of --chat-template.
+// templateOf returns the chat template in the settings as values of
+// --chat-template.
 func templateOf(s *tune.Settings) []string {
 	if s.ChatTemplate == "" {
 		return nil

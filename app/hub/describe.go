@@ -27,15 +27,15 @@ type Info struct {
 	Vocab      int    `json:"vocab"`
 	Template   string `json:"template,omitempty"` // chat template; omitted by List
 	Licence    string `json:"licence,omitempty"`
-	Base       string `json:"-"` // general.basename, otherwise general.name, in lower case
-	Chats      bool   `json:"-"` // has a chat template
-	Tools      bool   `json:"-"` // the chat template supports tools
-	Thinking   bool   `json:"-"` // the chat template lets the model think before it answers
-	Infill     bool   `json:"-"` // has tokens to fill a gap in a text
-	NonCausal  bool   `json:"-"` // attention is not causal, so the model cannot generate
-	Vision     bool   `json:"-"` // reads pictures with the projector next to it
+	Base       string `json:"-"` // general.basename, or general.name if that is missing, in lower case
+	Chats      bool   `json:"-"` // whether there is a chat template
+	Tools      bool   `json:"-"` // whether the chat template supports tools
+	Thinking   bool   `json:"-"` // whether the chat template lets the model think before it answers
+	Infill     bool   `json:"-"` // whether the vocabulary has tokens to fill a gap in a text
+	NonCausal  bool   `json:"-"` // whether attention is not causal, so that the model cannot generate text
+	Vision     bool   `json:"-"` // whether a projector beside the model lets it read pictures
 
-	Sampling map[string]float64 `json:"-"` // values of general.sampling, by our names of the parameters
+	Sampling map[string]float64 `json:"-"` // values of general.sampling, by Godwit's names of the parameters
 }
 
 // Describe reads the head of a model file.
@@ -92,8 +92,8 @@ func describe(f *gguf.File) Info {
 	return i
 }
 
-// samplingKeys are the keys below general.sampling with our names. Source: converter and
-// llama_model_meta_key_str in llama.cpp's llama.h.
+// samplingKeys maps the keys below general.sampling to Godwit's names. Source:
+// converter and llama_model_meta_key_str in llama.cpp's llama.h.
 var samplingKeys = map[string]string{
 	"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
 	"penalty_repeat": "repeat_penalty", "penalty_last_n": "repeat_last_n",
@@ -120,7 +120,8 @@ func samplingIn(f *gguf.File) map[string]float64 {
 	return out
 }
 
-// number returns a number with the digits of its own type: 0.95 as a float32 is 0.95.
+// number returns a number without the digits that its conversion to float64
+// adds: 0.95 as a float32 becomes 0.95.
 func number(v gguf.Value) (float64, bool) {
 	if n, ok := v.Int(); ok {
 		return float64(n), true
@@ -132,7 +133,7 @@ func number(v gguf.Value) (float64, bool) {
 	return x, ok
 }
 
-// thinkMarks are what templates contain that write or strip reasoning.
+// thinkMarks lists texts with which templates write or strip reasoning.
 var thinkMarks = []string{"enable_thinking", "<think>", "</think>", "[THINK]", "reasoning_content", "<|channel|>analysis", "<seed:think>", "thinking_budget"}
 
 // thinks reports whether a chat template lets the model think before it answers.

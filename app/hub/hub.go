@@ -56,8 +56,8 @@ type Options struct {
 	MaxBytes     int64    // maximum size of a downloaded file; 0 selects 1 TiB
 	Log          *slog.Logger
 
-	// Removed is called with the path of a model's first file when the last model with
-	// that file has been removed; nil for none.
+	// Removed is called with the path of a model's first file when the last
+	// model with that file has been removed; nil if there is no such function.
 	Removed func(ctx context.Context, path string) error
 }
 

@@ -400,11 +400,11 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// drop removes a model from the index, and its files unless it is linked or derived
-// models share them.
+// drop removes a model from the index. It also removes the model's files,
+// unless they are linked or derived models share them.
 func (l *Library) drop(ctx context.Context, e *entry, shared bool) error {
 	if shared {
-		return l.change(ctx, func(x *index) error { // models derived from it keep the files
+		return l.change(ctx, func(x *index) error { // models that are derived from it keep the files
 			x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Name == e.Name && old.Profile == nil })
 			return nil
 		})

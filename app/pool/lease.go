@@ -91,8 +91,8 @@ func (p *Pool) Borrow(path string, wanted func()) *Lease {
 	return &Lease{Engine: e.engine, Model: e.info, p: p, entry: e, keep: &keep}
 }
 
-// EraseText deletes texts from the loaded models and the prefix store, given the keys that
-// engine.Request.Kept got.
+// EraseText deletes texts from the loaded models and from the prefix store.
+// keys are the values that engine.Request.Kept received.
 func (p *Pool) EraseText(ctx context.Context, keys []engine.PrefixKey) error {
 	o, err := p.o.Engine("")
 	if err != nil {
@@ -122,8 +122,8 @@ func (p *Pool) EraseText(ctx context.Context, keys []engine.PrefixKey) error {
 	return errors.Join(errs...)
 }
 
-// dismiss removes a user that does not count for the keep-alive time. The caller does not
-// hold p.mu.
+// dismiss removes a user without starting the keep-alive time. The caller does
+// not hold p.mu.
 func (p *Pool) dismiss(e *entry) {
 	p.mu.Lock()
 	var keep *time.Duration
@@ -135,10 +135,11 @@ func (p *Pool) dismiss(e *entry) {
 	p.release(e, keep)
 }
 
-// try leases a loaded model, or starts the load and returns a channel to wait for.
-// If it returns a lease, the channel reports the end of the load, and the lease
-// already counts as a user, so that nothing unloads the model first. Without a
-// lease, the channel reports the end of an unload.
+// try leases a loaded model, or starts a load and returns a channel to wait on.
+// If it returns a lease and a channel, the channel reports the end of the load.
+// The lease already counts as a user then, so that nothing unloads the model
+// first. If it returns only a channel, the channel reports the end of an
+// unload.
 func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,11 +28,11 @@ import (
 // Options configures a Pool.
 type Options struct {
 	Library *hub.Library // may be nil
-	Model   *hub.Model   // the only model; nil for the models of Library
-	// Engine returns the options of a load from the current settings. path is the file of
-	// the model; empty for no particular one.
+	Model   *hub.Model   // the only model; nil to serve the models of Library
+	// Engine returns the options of a load from the current settings. path is
+	// the file of the model, or "" for no particular model.
 	Engine    func(path string) (engine.Options, error)
-	KeepAlive time.Duration // how long an idle model stays loaded; negative: for ever
+	KeepAlive time.Duration // how long an idle model stays loaded; negative: forever
 	Watch     Watcher
 	// Free returns the free bytes for a load that replaces the model at path,
 	// or 0 if that is unknown. If Free is nil, the device's free memory is
@@ -187,8 +187,8 @@ func (p *Pool) KeepAlive(span time.Duration) {
 // Library returns the library of the models, or nil if there is none.
 func (p *Pool) Library() *hub.Library { return p.library }
 
-// Options returns the current options of a load of the model at a path. A plan made with
-// them counts the memory of the loaded models.
+// Options returns the current options of a load of the model at a path. A plan
+// with these options includes the memory of the loaded models.
 func (p *Pool) Options(path string) (engine.Options, error) {
 	o, err := p.o.Engine(path)
 	p.account(&o)

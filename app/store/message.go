@@ -47,7 +47,7 @@ type Attachment struct {
 // Stats are the statistics of one answer.
 type Stats struct {
 	PromptTokens int     `json:"prompt_tokens,omitempty"`
-	CachedTokens int     `json:"cached_tokens,omitempty"`  // prompt tokens that were in the cache and not computed again
+	CachedTokens int     `json:"cached_tokens,omitempty"`  // prompt tokens that came from the cache and were not computed again
 	ResumedFrom  int     `json:"resumed_tokens,omitempty"` // cached tokens that were read from disk
 	OutputTokens int     `json:"output_tokens,omitempty"`
 	FirstMS      float64 `json:"first_ms,omitempty"` // milliseconds to the first token

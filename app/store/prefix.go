@@ -47,6 +47,6 @@ func (s *Store) removeStates() error {
 	if err != nil {
 		return s.fault("remove old states", err)
 	}
-	_ = os.Remove(dir) // it stays if it holds anything else
+	_ = os.Remove(dir) // the folder remains if it contains anything else
 	return nil
 }

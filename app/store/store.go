@@ -44,7 +44,7 @@ var (
 
 // Options configures Open. The zero value works.
 type Options struct {
-	Now func() time.Time // clock; nil for time.Now
+	Now func() time.Time // clock; nil selects time.Now
 
 	maxPages int // maximum number of pages in the database, to test a full disk
 }

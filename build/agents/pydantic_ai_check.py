@@ -36,7 +36,7 @@ for model in OpenAIChatModel("small", provider=openai), OpenAIResponsesModel("sm
     check(model, "ASK tool", Weather)
     check(model, "ASK native", NativeOutput(Weather))
     check(model, "ASK prompted", PromptedOutput(Weather))
-# The library refuses NativeOutput for a Claude that it does not recognise.
+# The library refuses NativeOutput for Claude models that it does not recognise.
 model = AnthropicModel("small", provider=AnthropicProvider(base_url=url, api_key="local"))
 check(model, "ASK tool", Weather)
 check(model, "ASK prompted", PromptedOutput(Weather))

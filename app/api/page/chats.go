@@ -195,7 +195,7 @@ func (p *Page) deleteChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// eraseTexts deletes texts from the caches. A key that is not one is ignored.
+// eraseTexts deletes texts from the caches. An invalid key is ignored.
 func (p *Page) eraseTexts(texts [][]byte) {
 	var keys []engine.PrefixKey
 	for _, text := range texts {

@@ -81,7 +81,7 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrNewer):
 		message = textNewer
 	case status == http.StatusRequestTimeout:
-		w.Header().Set("Connection", "close") // bytes that still arrive are not a new request
+		w.Header().Set("Connection", "close") // the rest of the body must not be read as a new request
 		message = textTooSlow
 	case code == "broken_off":
 		message = textEndedEarly

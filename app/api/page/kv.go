@@ -356,7 +356,7 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	f, err := p.modelFor(u.Model)
 	if s, wrong := p.o.Settings.Settings(); wrong == nil && u.Reserved == 0 {
-		u.Reserved = p.o.Tuned.MaxTokens(f.Path, max(0, s.Sampling.Predict)) // -1 means until the model ends the answer
+		u.Reserved = p.o.Tuned.MaxTokens(f.Path, max(0, s.Sampling.Predict)) // -1 generates until the model ends the answer
 	}
 	if err != nil {
 		return u, nil //nolint:nilerr // the model has gone: what is used is known

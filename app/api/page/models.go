@@ -26,14 +26,16 @@ type model struct {
 	Failure  string     `json:"failure,omitempty"`  // why the last load failed, and what the user can do
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
-	Stale    bool       `json:"stale,omitempty"` // settings for loading have changed since the load
-	// Settings are the model's own; nil for none.
+	Stale    bool       `json:"stale,omitempty"` // whether load settings have changed since the load
+	// Settings are the model's own settings; nil if there are none.
 	Settings *tune.Settings `json:"settings,omitempty"`
 	// Advice is what the model's maker recommends; nil if that is unknown.
 	Advice *tune.Advice `json:"advice,omitempty"`
-	// Can lists what the model can do, by its file: tools, thinking, vision, infill, embedding.
+	// Can lists what the model can do according to its file: tools, thinking,
+	// vision, infill, embedding.
 	Can []string `json:"can,omitempty" ts:"('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[]"`
-	// Measuring is the progress of the calibration before the load; nil without one.
+	// Measuring is the progress of the calibration before the load; nil if
+	// there is none.
 	Measuring *progress `json:"measuring,omitempty"`
 	// Preparing is the calibration in the background, for the next load; nil if
 	// there is none.
@@ -266,7 +268,7 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if !p.models.StopLoad(m.Path) && p.models.Standing(m.Path).State == pool.Loaded {
-		p.spawn(func() { // it was loaded before it could be stopped
+		p.spawn(func() { // the load ended before it could be stopped
 			if err := p.unload(m.Path); err != nil {
 				p.log.Info("the load was stopped too late", "err", err)
 			}

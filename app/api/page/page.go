@@ -51,7 +51,7 @@ type Options struct {
 	Settings *config.Live
 	Engine   func(*config.Engine) (engine.Options, error)
 	Tuned    *tune.Book // settings of single models; may be nil
-	Model    *hub.Model // a model outside of the library; nil for none
+	Model    *hub.Model // a model outside the library; nil if there is none
 	Version  string
 	Log      *slog.Logger             // nil to log nothing
 	LogFile  string                   // path shown in diagnostics; empty if there is none
@@ -138,8 +138,8 @@ func (p *Page) spawn(f func()) bool {
 	return true
 }
 
-// reload returns the engine's options for a load of the model at a path with the current
-// settings. The path is empty for no particular model.
+// reload returns the engine's options for a load of the model at a path with
+// the current settings. The path is empty if no particular model is meant.
 func (p *Page) reload(path string) (engine.Options, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {
@@ -221,6 +221,6 @@ func (p *Page) noticesChanged() {
 
 // Reasons why a run ended.
 var (
-	errStopped = errors.New("stopped") // stopped by the user
+	errStopped = errors.New("stopped") // the user stopped the run
 	errClosing = errors.New(textClosing)
 )

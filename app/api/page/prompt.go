@@ -65,9 +65,10 @@ func sampling(c *config.Sampling) engine.Sampling {
 	return s
 }
 
-// request returns the engine's request for an answer of m to the last of the messages.
-// With goOn, the answer continues the last message. What the chat leaves out comes from
-// the settings of m, then from those for all models.
+// request returns the engine's request for an answer of m to the last of the
+// messages. If goOn is set, the answer continues the last message. Values that
+// the chat does not set come from the settings of m, or otherwise from the
+// settings for all models.
 func (p *Page) request(chat *store.Chat, m *hub.Model, path []store.Message, goOn bool) (engine.Request, error) {
 	s, err := p.o.Settings.Settings()
 	if err != nil {

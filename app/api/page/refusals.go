@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Texts of refusals. The page shows them with a capital letter; a test keeps other texts
-// for people out of the other files.
+// Texts of refusals. The page shows them with a capital letter. A test ensures
+// that other files have no texts for users.
 const (
 	textAnswering       = "wait for the current response or stop it first"
 	textEmptyMessage    = "the message is empty"
@@ -78,7 +78,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// refuse returns the refusal with one of the texts.
+// refuse returns a refusal with one of the texts.
 func refuse(status int, code, text string, args ...any) error {
 	return &refusal{status, code, fmt.Sprintf(text, args...)}
 }
@@ -88,7 +88,8 @@ func bad(text string, args ...any) error {
 	return refuse(http.StatusBadRequest, "bad_request", text, args...)
 }
 
-// of returns an error of a class of another package with one of the texts.
+// of returns an error with one of the texts. class is an error class of another
+// package.
 func of(class error, text string, args ...any) error {
 	return fmt.Errorf("%w: %s", class, fmt.Sprintf(text, args...))
 }

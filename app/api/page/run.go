@@ -58,7 +58,7 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	return err
 }
 
-// asks returns the engine's request for a message.
+// asks returns the engine's request for the answer to a message.
 func (p *Page) asks(ctx context.Context, model *hub.Model, m store.Message, goOn bool) (engine.Request, error) {
 	chat, err := p.o.Store.Chat(ctx, m.Chat)
 	if err != nil {
@@ -129,14 +129,15 @@ func (w *writer) write(ctx context.Context) {
 	}
 	stored := w.settle(ctx, lease, result, err)
 	w.keepPrefix()
-	if lease != nil { // first, so that a listener that retries or unloads sees it
+	if lease != nil { // released before tell, so that a listener that retries or unloads finds the model free
 		lease.Release()
 	}
 	w.tell(stored)
 	w.p.titleLater(w.m, &stored)
 }
 
-// keepPrefix records what the answer has left in the caches, to erase it with its chat.
+// keepPrefix records the key of the text that the answer has left in the
+// caches, so that the text can be erased with its chat.
 func (w *writer) keepPrefix() {
 	if w.kept == nil {
 		return
@@ -171,7 +172,7 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 	}
 	layout := lease.Engine.KV()
 	live := figures{Context: lease.Engine.Context(), Bytes: layout.Bytes(), Token: int64(layout.BytesPerToken())}
-	var began, first time.Time // start of the prompt, and of the answer
+	var began, first time.Time // start of the prompt; start of the answer
 	for ev, err := range lease.Engine.Generate(ctx, w.request) {
 		if err != nil {
 			return nil, err

@@ -51,8 +51,8 @@ func (p *Page) tuneModel(w http.ResponseWriter, r *http.Request) (any, error) {
 	return p.standing(&m), nil
 }
 
-// loads rejects settings with which no model can be loaded, unless the settings for all
-// models are at fault.
+// loads rejects settings with which no model can be loaded, unless the settings
+// for all models already prevent that.
 func (p *Page) loads(own *tune.Settings) error {
 	s, err := p.o.Settings.Settings()
 	if err != nil {

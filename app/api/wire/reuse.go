@@ -105,5 +105,5 @@ type Ended struct {
 	Why     string `json:"cache_ended_why,omitempty"`
 }
 
-// EndOf returns the end of an answer's reuse.
+// EndOf returns where and why the reuse ended for an answer.
 func EndOf(r *engine.Result) Ended { return Ended{r.Spliced, r.Ended, r.Why} }

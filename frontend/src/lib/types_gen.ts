@@ -221,13 +221,13 @@ export interface Model {
   loaded_bytes?: number;
   /** whether load settings have changed since the load */
   stale?: boolean;
-  /** Settings are the model's own; nil for none. */
+  /** Settings are the model's own settings; nil if there are none. */
   settings?: ModelSettings;
   /** Advice is what the model's maker recommends; nil if that is unknown. */
   advice?: Advice;
-  /** Can lists what the model can do, by its file: tools, thinking, vision, infill, embedding. */
+  /** Can lists what the model can do according to its file: tools, thinking, vision, infill, embedding. */
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
-  /** Measuring is the progress of the calibration before the load; nil without one. */
+  /** Measuring is the progress of the calibration before the load; nil if there is none. */
   measuring?: Share;
   /** Preparing is the calibration in the background, for the next load; nil if there is none. */
   preparing?: Preparing;
@@ -279,13 +279,13 @@ export interface ModelDetail {
   loaded_bytes?: number;
   /** whether load settings have changed since the load */
   stale?: boolean;
-  /** Settings are the model's own; nil for none. */
+  /** Settings are the model's own settings; nil if there are none. */
   settings?: ModelSettings;
   /** Advice is what the model's maker recommends; nil if that is unknown. */
   advice?: Advice;
-  /** Can lists what the model can do, by its file: tools, thinking, vision, infill, embedding. */
+  /** Can lists what the model can do according to its file: tools, thinking, vision, infill, embedding. */
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
-  /** Measuring is the progress of the calibration before the load; nil without one. */
+  /** Measuring is the progress of the calibration before the load; nil if there is none. */
   measuring?: Share;
   /** Preparing is the calibration in the background, for the next load; nil if there is none. */
   preparing?: Preparing;
