@@ -313,7 +313,7 @@ type (
 	// table, in steps of Unit. Cut is the number of values of a head that is
 	// divided into trellis blocks, or 0. ExactPack to SinkBytes describe the
 	// exact pages and the pinned rows. Their offsets are in units of 64 bytes,
-	// and a size of 0 bytes means that there are none. The other fields come
+	// and a size of 0 bytes means that they do not exist. The other fields come
 	// from graph.Attention, the cache type and the layout.
 	AttendParams struct {
 		Heads         uint32

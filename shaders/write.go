@@ -135,7 +135,7 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	return list
 }
 
-// Query returns the launches that rotate query heads. There are none if attend
+// Query returns the launches that rotate query heads. There is no launch if attend
 // reads queries directly. The grid is X by heads by rows.
 func (c *Cache) Query(heads int) []Launch {
 	if !c.Rotates() {

@@ -59,9 +59,9 @@ type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
-	end     time.Time // deadline of the whole body; zero if there is none
+	end     time.Time // deadline of the whole body; zero without one
 	begun   time.Time // start of the body's request
-	readers *readers  // list that contains this body until it ends; nil if there is none
+	readers *readers  // list that contains this body until it ends; nil without one
 
 	mu     sync.Mutex
 	ousted bool // whether the body was cancelled to make room for another request

@@ -80,9 +80,9 @@ type run struct {
 
 	env      config.Env
 	app      config.App                                                        // settings, including flags
-	problems *config.Problems                                                  // problems of the settings file; nil if there are none
+	problems *config.Problems                                                  // problems of the settings file; nil without any
 	level    func(level string) error                                          // changes the log level
-	logFile  string                                                            // path of the log file; empty if there is none
+	logFile  string                                                            // path of the log file; empty without one
 	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil if there is no such check
 }
 

@@ -180,8 +180,8 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	return err
 }
 
-// printAlong prints how many tokens are exact at several lengths, if a conversation
-// has a memory of its own.
+// printAlong prints how many tokens are exact at several lengths, if the memory of
+// a conversation decides its exact window.
 func (r *run) printAlong(p *kv.Plan) error {
 	const lines = 8
 	if len(p.Along) == 0 {
@@ -196,7 +196,8 @@ func (r *run) printAlong(p *kv.Plan) error {
 	return t.write(r.out)
 }
 
-// printSensitivity prints how much each cache matters, if that was measured.
+// printSensitivity prints how sensitive each cache is to fewer bits, if that was
+// measured.
 func (r *run) printSensitivity(p *kv.Plan) error {
 	t := newTable("LAYER", "K", "COSTS", "V", "COSTS")
 	some := false

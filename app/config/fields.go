@@ -11,7 +11,7 @@ import (
 // Field describes one setting for the settings page, the help and tests.
 type Field struct {
 	Name    string   `json:"name"`                                                                              // section.key, as in the file
-	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty if there is none
+	Flag    string   `json:"flag,omitempty"`                                                                    // long flag without dashes; empty without one
 	Short   string   `json:"short,omitempty"`                                                                   // one-letter flag
 	Dash    string   `json:"dash,omitempty"`                                                                    // llama.cpp's single-dash spelling of more than one letter
 	Env     []string `json:"env"`                                                                               // environment variables; the first that is set is used

@@ -39,8 +39,8 @@ type RepoModel struct {
 	Size  int64      `json:"size"`  // bytes of all files
 	Ref   string     `json:"ref"`   // reference to pull
 	Files []RepoFile `json:"files"`
-	// Projector is the file that the model needs to read pictures; nil if there
-	// is none.
+	// Projector is the file that the model needs to read pictures; nil without
+	// one.
 	Projector *RepoFile `json:"projector,omitempty"`
 }
 

@@ -21,7 +21,7 @@ type entry struct {
 	users   int                     // number of users, including requests that wait for the load
 	idle    chan struct{}           // closed when the last user leaves; nil if nothing waits for it
 	used    time.Time               // time when the last user left
-	until   time.Time               // time of the unload; zero if there is none, or while in use
+	until   time.Time               // time of the unload; zero without one, or while in use
 	timer   *time.Timer
 	took    time.Duration // duration of the load
 	least   int           // minimum number of context tokens for the next load

@@ -184,7 +184,7 @@ func (p *Pool) KeepAlive(span time.Duration) {
 	p.keep = span
 }
 
-// Library returns the library of the models, or nil if there is none.
+// Library returns the library of the models, or nil without one.
 func (p *Pool) Library() *hub.Library { return p.library }
 
 // Options returns the current options of a load of the model at a path. A plan

@@ -27,7 +27,7 @@ type Standing struct {
 	Err     error          // error of the last load
 	Context int            // context of the loaded model in tokens
 	Bytes   int64          // weights and cache of the loaded model
-	Until   time.Time      // time of the unload; zero if there is none, or while in use
+	Until   time.Time      // time of the unload; zero without one, or while in use
 	Options engine.Options // options of the last load
 	Wanted  bool           // whether a load or an unload waits for the model's users
 }

@@ -300,7 +300,7 @@ func cleanText(text string) (string, error) {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"), nil
 }
 
-// cleanObject returns a compact JSON object, or {} if there is none.
+// cleanObject returns a compact JSON object, or {} without one.
 func cleanObject(object json.RawMessage) (json.RawMessage, error) {
 	if len(object) == 0 || string(object) == "null" {
 		return json.RawMessage("{}"), nil

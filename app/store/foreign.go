@@ -290,7 +290,7 @@ func idOf(ids []int64, i int) int64 {
 	return ids[i]
 }
 
-// above returns the nearest kept ancestor of each node, or -1 if there is none.
+// above returns the nearest kept ancestor of each node, or -1 without one.
 // A node in a cycle has none.
 func (f *foreignChat) above(at map[string]int, ids []int64) []int {
 	const unknown, walking = -2, -3

@@ -61,7 +61,7 @@ type Stats struct {
 type Message struct {
 	ID          int64           `json:"id"`
 	Chat        int64           `json:"chat"`
-	Parent      int64           `json:"parent"` // id of the previous message; 0 if there is none
+	Parent      int64           `json:"parent"` // id of the previous message; 0 without one
 	Role        Role            `json:"role"`
 	Content     string          `json:"content"`
 	Reasoning   string          `json:"reasoning,omitempty"`

@@ -32,7 +32,7 @@ type ParserOptions struct {
 	Kind  ParserKind
 	Tags  Tags
 	Open  bool   // whether the prompt ended inside reasoning
-	Tools *List  // offered tools; if there are none, no text is parsed as a call
+	Tools *List  // offered tools; without tools, no text is parsed as a call
 	Loose bool   // whether calls in the generic form are also accepted
 	Form  bool   // whether the content is a JSON document, in which tags and calls are not recognised
 	Seed  string // seed that makes the ids of calls differ between answers

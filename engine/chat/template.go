@@ -110,7 +110,7 @@ func (t *Template) Caps() Caps { return t.main.caps }
 // Input is a conversation.
 type Input struct {
 	Messages            *List // messages in OpenAI's form; unknown fields are passed to the template
-	Tools               *List // tools in OpenAI's form; nil or empty if there are none
+	Tools               *List // tools in OpenAI's form; nil or empty without any
 	AddGenerationPrompt bool  // whether the prompt ends with the start of an assistant turn
 	Continue            bool  // whether the model continues the last message; excludes AddGenerationPrompt
 	Thinking            *bool // whether the model thinks first, if the template has a switch

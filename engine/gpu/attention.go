@@ -24,7 +24,7 @@ type attention struct {
 	k, v            *shaders.Cache
 	kForm, vForm    place
 	decode, prefill *shaders.Attention
-	mean, gain      place // calibration of the key channels, [kv heads][DimK]; mean.size is 0 if there is none
+	mean, gain      place // calibration of the key channels, [kv heads][DimK]; mean.size is 0 without one
 	shifted         bool  // whether packed scores lack the product of query and mean, and the result depends on it
 }
 

@@ -18,7 +18,7 @@ type image struct {
 	groups   int
 	capacity int // maximum number of rows
 	stride   int // pages per table
-	exact    int // offset in a page table of the exact pages behind a sequence's other pages; 0 if there are none
+	exact    int // offset in a page table of the exact pages behind a sequence's other pages; 0 without any
 
 	tokens  int64
 	places  int64   // positions

@@ -64,7 +64,7 @@ func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 // unrestricted, and it may end anywhere if e allows that.
 func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	type node struct {
-		next [256]int32 // next node, in the trie first and in the automaton later; -1 if there is none
+		next [256]int32 // next node, in the trie first and in the automaton later; -1 without one
 		hit  bool
 		fail int32
 	}

@@ -348,8 +348,8 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 }
 
 // tier returns the tier in which a row at pos reads position p. A pinned
-// position is always read from the pinned tier. A page that holds one of the
-// newest positions up to pos is read in exact form. Source: spec gw-formats.md
+// position is always read from the pinned tier. Pages that are exact
+// for pos, see FirstExact, are read in exact form. Source: spec gw-formats.md
 // "Window and sinks, exactly".
 func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
 	if m.layout == nil {

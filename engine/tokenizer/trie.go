@@ -76,7 +76,7 @@ func (t *trie) link(at, to uint32) {
 	t.wide = append(t.wide, table)
 }
 
-// child returns the child of the node at for byte b, or 0 if there is none.
+// child returns the child of the node at for byte b, or 0 without one.
 func (t *trie) child(at uint32, b byte) uint32 {
 	at = t.nodes[at].child
 	if at&wideBit != 0 {

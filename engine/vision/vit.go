@@ -23,9 +23,9 @@ type vit struct {
 	norm                         graph.NormKind
 
 	patches   []*graph.Weight // matrices applied to a patch, whose results are added
-	bias      []float32       // bias of patches; nil if there is none
-	class     []float32       // row before the patches; nil if there is none
-	positions []float32       // position table, [places, width]; nil if there is none
+	bias      []float32       // bias of patches; nil without one
+	class     []float32       // row before the patches; nil without one
+	positions []float32       // position table, [places, width]; nil without one
 	place     func(dst []float32, at cell)
 	double    bool // whether the tower takes 2x - 1 instead of the pixels x
 
@@ -59,7 +59,7 @@ func (n norm) apply(g *graph.Builder, x graph.Value, group int) graph.Value {
 // output.
 type matrix struct {
 	w, b    *graph.Weight
-	in, out *[2]float32 // clamping bounds; nil if there are none
+	in, out *[2]float32 // clamping bounds; nil without any
 }
 
 func (m *matrix) apply(g *graph.Builder, x graph.Value) graph.Value {
@@ -83,7 +83,7 @@ type vitBlock struct {
 	gate                       *matrix
 	ls1, ls2, outScale         *graph.Weight
 	full                       bool // whether the block attends beyond its window
-	deep                       *mlp // deepstack projection, whose result is appended to the row; nil if there is none
+	deep                       *mlp // deepstack projection, whose result is appended to the row; nil without one
 }
 
 // mlp is two matrices with GELU between them, on merged rows.

@@ -5,7 +5,7 @@ package mtl
 import "github.com/ebitengine/purego"
 
 // dispatch passes the sizes by amd64's calling convention. Structs of more than
-// two words go on the stack, after six words in registers. The last four of
+// two words are passed on the stack, after six words in registers. The last four of
 // those are unused.
 func (w *Words) dispatch(encoder ID) {
 	g, n := &w.grid, &w.group

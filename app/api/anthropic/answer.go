@@ -153,7 +153,7 @@ type stream struct {
 	m       Message
 	most    int
 	hide    bool            // put the thinking text only into the signature
-	kind    string          // type of the open block; empty if there is none
+	kind    string          // type of the open block; empty without one
 	thought strings.Builder // text of the open thinking block
 	call    int
 	index   int // index of the open or next block

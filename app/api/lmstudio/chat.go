@@ -228,7 +228,7 @@ type answer struct {
 	body Chat
 	load float64
 	out  wire.Sender
-	open string // type of the open block, message or reasoning; empty if there is none
+	open string // type of the open block, message or reasoning; empty without one
 	read bool   // whether the whole prompt has been read
 	err  error
 }

@@ -35,7 +35,7 @@ type Copy struct {
 
 // Store is the part of the library that these endpoints need.
 type Store interface {
-	// Library returns the library, or an error if there is none.
+	// Library returns the library, or an error without one.
 	Library() (*hub.Library, error)
 	// Find returns the model with exactly the given name.
 	Find(name string) (hub.Model, error)

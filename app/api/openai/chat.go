@@ -224,8 +224,7 @@ func (c *Chat) thinking() error {
 	return nil
 }
 
-// answerGrammar returns the grammar that the request requires, or nil if there
-// is none.
+// answerGrammar returns the grammar that the request requires, or nil without one.
 func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 	asked := 0
 	for _, is := range []bool{f != nil && f.Type != "text", l.Grammar != "", !wire.IsNull(l.JSONSchema)} {

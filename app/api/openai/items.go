@@ -13,7 +13,7 @@ import (
 type items struct {
 	c     *Responses
 	out   []json.RawMessage
-	turn  wire.Object // assistant turn that is being collected; nil if there is none
+	turn  wire.Object // assistant turn that is being collected; nil without one
 	calls []json.RawMessage
 	names map[string]string // names of called functions, by call id
 }

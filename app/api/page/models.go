@@ -27,18 +27,18 @@ type model struct {
 	Context  int        `json:"loaded_context,omitempty"`
 	Bytes    int64      `json:"loaded_bytes,omitempty"`
 	Stale    bool       `json:"stale,omitempty"` // whether load settings have changed since the load
-	// Settings are the model's own settings; nil if there are none.
+	// Settings are the model's own settings; nil without any.
 	Settings *tune.Settings `json:"settings,omitempty"`
 	// Advice is what the model's maker recommends; nil if that is unknown.
 	Advice *tune.Advice `json:"advice,omitempty"`
 	// Can lists what the model can do according to its file: tools, thinking,
 	// vision, infill, embedding.
 	Can []string `json:"can,omitempty" ts:"('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[]"`
-	// Measuring is the progress of the calibration before the load; nil if
-	// there is none.
+	// Measuring is the progress of the calibration before the load; nil without
+	// one.
 	Measuring *progress `json:"measuring,omitempty"`
-	// Preparing is the calibration in the background, for the next load; nil if
-	// there is none.
+	// Preparing is the calibration in the background, for the next load; nil without
+	// one.
 	Preparing *preparing `json:"preparing,omitempty"`
 }
 

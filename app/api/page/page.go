@@ -51,10 +51,10 @@ type Options struct {
 	Settings *config.Live
 	Engine   func(*config.Engine) (engine.Options, error)
 	Tuned    *tune.Book // settings of single models; may be nil
-	Model    *hub.Model // a model outside the library; nil if there is none
+	Model    *hub.Model // a model outside the library; nil without one
 	Version  string
 	Log      *slog.Logger             // nil to log nothing
-	LogFile  string                   // path shown in diagnostics; empty if there is none
+	LogFile  string                   // path shown in diagnostics; empty without one
 	Level    func(level string) error // changes the log level; nil if that is not possible
 	Native   Native                   // nil outside a window
 	Lab      Lab                      // nil if nothing can be measured

@@ -24,7 +24,7 @@ type Lab interface {
 // Quality holds the measurements of cache types on a model.
 type Quality struct {
 	Pairs []Measured `json:"pairs"` // f16 first
-	Best  *Choice    `json:"best"`  // last recommendation; nil if there is none yet
+	Best  *Choice    `json:"best"`  // last recommendation; nil before the first one
 }
 
 // Measured is a comparison of a pair of types with f16. A value is missing if

@@ -14,8 +14,8 @@ import (
 	"godwit/engine"
 )
 
-// saveTime is how long storing an answer may take after the program was told to
-// exit.
+// saveTime is how long storing an answer may take after the program received a
+// request to exit.
 const saveTime = 5 * time.Second
 
 // lasting returns a context for storing results. It outlives the program's context

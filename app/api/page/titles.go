@@ -36,7 +36,7 @@ type titles struct {
 	wait time.Duration // 0: titleWait
 
 	mu   sync.Mutex
-	stop context.CancelCauseFunc // stops the title that is being written; nil if there is none
+	stop context.CancelCauseFunc // stops the title that is being written; nil without one
 	done chan struct{}           // closed when that title has ended
 }
 

@@ -104,7 +104,7 @@ func (p *replay) end(err error) {
 	p.tell()
 }
 
-// read returns the bytes after an offset. If there are none yet, it returns a
+// read returns the bytes after an offset. If there are no bytes yet, it returns a
 // channel that is closed at the next change. At the end of the stream, it
 // returns neither.
 func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {

@@ -22,7 +22,7 @@ type Route struct {
 	Method, Path string // Path is in the notation of http.ServeMux
 	About        string
 	Do           Handler
-	Request      any // wire type of the body; nil if there is none
+	Request      any // wire type of the body; nil without one
 	Answer       any // wire type of the response; nil if it is not JSON
 	Query        []string
 	Form         func(*Error) any // error form, if it differs from the dialect's; may be nil
@@ -83,7 +83,7 @@ type Host interface {
 
 // Client is the sender of a request.
 type Client struct {
-	Key   string // API key; empty if there is none or none is needed
+	Key   string // API key; empty if the request has none or needs none
 	Whose Whose
 }
 

@@ -49,7 +49,7 @@ export interface ToolCall {
 export interface Message {
   id: number;
   chat: number;
-  /** id of the previous message; 0 if there is none */
+  /** id of the previous message; 0 without one */
   parent: number;
   role: Role;
   content: string;
@@ -221,15 +221,15 @@ export interface Model {
   loaded_bytes?: number;
   /** whether load settings have changed since the load */
   stale?: boolean;
-  /** Settings are the model's own settings; nil if there are none. */
+  /** Settings are the model's own settings; nil without any. */
   settings?: ModelSettings;
   /** Advice is what the model's maker recommends; nil if that is unknown. */
   advice?: Advice;
   /** Can lists what the model can do according to its file: tools, thinking, vision, infill, embedding. */
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
-  /** Measuring is the progress of the calibration before the load; nil if there is none. */
+  /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
-  /** Preparing is the calibration in the background, for the next load; nil if there is none. */
+  /** Preparing is the calibration in the background, for the next load; nil without one. */
   preparing?: Preparing;
 }
 
@@ -279,15 +279,15 @@ export interface ModelDetail {
   loaded_bytes?: number;
   /** whether load settings have changed since the load */
   stale?: boolean;
-  /** Settings are the model's own settings; nil if there are none. */
+  /** Settings are the model's own settings; nil without any. */
   settings?: ModelSettings;
   /** Advice is what the model's maker recommends; nil if that is unknown. */
   advice?: Advice;
   /** Can lists what the model can do according to its file: tools, thinking, vision, infill, embedding. */
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
-  /** Measuring is the progress of the calibration before the load; nil if there is none. */
+  /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
-  /** Preparing is the calibration in the background, for the next load; nil if there is none. */
+  /** Preparing is the calibration in the background, for the next load; nil without one. */
   preparing?: Preparing;
   template: string;
   template_hash?: string;
@@ -327,7 +327,7 @@ export interface Download {
 export interface Field {
   /** section.key, as in the file */
   name: string;
-  /** long flag without dashes; empty if there is none */
+  /** long flag without dashes; empty without one */
   flag?: string;
   /** one-letter flag */
   short?: string;
@@ -552,7 +552,7 @@ export interface Choice {
 export interface Quality {
   /** f16 first */
   pairs: Measured[];
-  /** last recommendation; nil if there is none yet */
+  /** last recommendation; nil before the first one */
   best: Choice | null;
 }
 
@@ -584,7 +584,7 @@ export interface HubFile {
   /** reference to pull */
   ref: string;
   files: RepoFile[];
-  /** Projector is the file that the model needs to read pictures; nil if there is none. */
+  /** Projector is the file that the model needs to read pictures; nil without one. */
   projector?: RepoFile;
   /** fits, tight, large, unknown */
   fit: 'fits' | 'tight' | 'large' | 'unknown';
