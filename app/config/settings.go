@@ -86,7 +86,7 @@ type Engine struct {
 
 // Sampling holds the defaults for requests that do not set a sampling parameter.
 type Sampling struct {
-	Temperature float64 `toml:"temperature" name:"temp" placeholder:"T" default:"0.8" min:"0" max:"10" applies:"now" group:"Sampling" gui:"Higher is more creative, lower more focused. 0 always picks the likeliest token." help:"Randomness. 0: always the likeliest token."`
+	Temperature float64 `toml:"temperature" name:"temp" placeholder:"T" default:"0.8" min:"0" max:"2" applies:"now" group:"Sampling" gui:"Higher is more creative, lower more focused. 0 always picks the likeliest token." help:"Randomness. 0: always the likeliest token."`
 	TopK        int     `toml:"top_k" name:"top-k" placeholder:"N" default:"40" min:"0" max:"1000000" unit:"tokens" applies:"now" group:"Sampling" gui:"Choose among this many of the likeliest tokens. 0 means no limit." help:"Sample from the N likeliest tokens. 0: from all."`
 	TopP        float64 `toml:"top_p" name:"top-p" placeholder:"P" default:"0.95" min:"0" max:"1" applies:"now" group:"Sampling" gui:"Choose among the likeliest tokens that together reach this probability. 1 means no limit." help:"Sample from the likeliest tokens with a total probability of P. 1: from all."`
 	MinP        float64 `toml:"min_p" name:"min-p" placeholder:"P" default:"0.05" min:"0" max:"1" applies:"now" group:"Sampling" gui:"Ignore tokens that are much less likely than the likeliest one. 0 is off." help:"Drop tokens less likely than P times the likeliest. 0: none."`
