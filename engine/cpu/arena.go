@@ -20,8 +20,8 @@ type arena struct {
 // separately.
 const arenaAlign = 4096
 
-// newArena allocates memory for the packed forms of the weights in list that no
-// other program holds.
+// newArena allocates memory for the packed forms of the weights in list, except
+// those that another program already holds.
 func (b *Backend) newArena(list []*graph.Weight) (*arena, error) {
 	n := arenaBytes(list, &b.options, func(g *graph.Weight) bool { return b.shared[g] != nil })
 	mem, err := allocate(n)

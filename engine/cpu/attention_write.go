@@ -93,7 +93,7 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	}
 }
 
-// saturated counts n blocks of a side whose scale was infinite or NaN.
+// saturated counts n blocks with an infinite or NaN scale, on side s.
 func (t *attention) saturated(s kv.Side, n int) {
 	if n > 0 {
 		t.counts[0].saturated[s].Add(int64(n))

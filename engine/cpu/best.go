@@ -23,8 +23,8 @@ func best(list []int32, scores []float32, n int) {
 	}
 }
 
-// sink puts at into the heap below the hole i. The hole moves down to the end, always to the worse
-// child. It then moves up again to where at belongs.
+// sink puts at into the heap below the hole i. The hole first moves down to the end, always to the
+// worse child. It then moves up to the right place for at.
 func sink(heap []int32, i int, at int32, better func(a, b int32) bool) {
 	top, n := i, len(heap)
 	for 2*i+2 < n {

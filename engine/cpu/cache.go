@@ -74,7 +74,7 @@ type store struct {
 	pages      int    // pages in data
 	page       int    // bytes of a page of all KV heads
 	heads      int
-	asymmetric []bool // [page][head] in data: the page may have asymmetric cells; nil if the form has none
+	asymmetric []bool // whether a KV head of a page may have asymmetric cells, as [page][head] for the pages in data; nil if the form has no asymmetric cells
 }
 
 const runPages = 32

@@ -26,7 +26,7 @@ type compiler struct {
 	actBytes int64
 	rowSet   graph.RowSet
 	linear   []linear              // the matrix stage being built
-	gated    *gated                // what that stage does with its results; nil if nothing
+	gated    *gated                // Glu of that stage's results; nil for none
 	ropes    map[graph.Value]*rope // RoPE that attention applies
 
 	experts     []expert // the expert stage being built
@@ -37,7 +37,7 @@ type compiler struct {
 	gatherActs, gatherX, gatherY int // columns and results that workers gather
 }
 
-// readers counts the nodes that read a value, and those of them that read
+// readers counts the nodes that read a value, and how many of these nodes read
 // floats. A quantised matrix reads only the quantised form.
 type readers struct{ all, floats int }
 
@@ -147,7 +147,7 @@ func (c *compiler) stage(s stage) {
 }
 
 // rowStage runs ops row by row, in about four tasks per worker. For few rows it
-// uses two, because the writes of a task must arrive before the next one can be
+// uses two, because the writes of a task must arrive before the next task can be
 // claimed.
 func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
 	p, workers := c.p, c.p.backend.pool.workers

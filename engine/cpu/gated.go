@@ -125,7 +125,7 @@ func (p *program) glu(g *gated, gate, up []float32, ld, from, to int) {
 	}
 }
 
-// quantisePart quantises x, the values of a row from index from on.
+// quantisePart quantises x, the values of a row that start at index from.
 func (p *program) quantisePart(v graph.Value, row, from int, x []float32) {
 	a := p.acts[v]
 	cols := a.Cols()

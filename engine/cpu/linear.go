@@ -185,7 +185,7 @@ func (c *compiler) gather(m *mat, n int) {
 	c.gatherY = max(c.gatherY, n)
 }
 
-// newGathers allocates that memory.
+// newGathers allocates the gather memory of every worker.
 func (c *compiler) newGathers() []gather {
 	out := make([]gather, c.p.backend.pool.workers)
 	for i := range out {

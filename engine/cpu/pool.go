@@ -46,7 +46,7 @@ type stage struct {
 	do    func(worker, task int)
 	warm  func(worker, workers int) []byte // weights that a waiting worker may prefetch from now on; nil keeps the earlier ones
 	reads func(worker, workers int) []byte // first weights of a worker's share; nil for none
-	limit *atomic.Uint64                   // number of tasks in this run; apart from lines that are written, because it is only read during the run
+	limit *atomic.Uint64                   // number of tasks in this run; on a cache line that is only read during the run
 	count *counters
 }
 

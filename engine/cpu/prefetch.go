@@ -12,7 +12,7 @@ import (
 // Tasks with few rows prefetch such lines when they start, so that these
 // latencies overlap with each other and with the computation.
 
-// fewRows is the largest number of rows for which that is worthwhile.
+// fewRows is the largest number of rows for which this prefetching is worthwhile.
 const fewRows = 16
 
 // shares reports whether the lines of that many rows come from other workers
@@ -21,8 +21,8 @@ func (p *program) shares(rows int) bool {
 	return p.backend.pool.workers > 1 && rows <= fewRows
 }
 
-// prefetchOutput prefetches for writing the quantised form of n values of a row, from
-// index from on.
+// prefetchOutput prefetches for writing the quantised form of n values of a row,
+// starting at index from.
 func (p *program) prefetchOutput(v graph.Value, row, from, n int) {
 	a := p.acts[v]
 	cols := a.Cols()

@@ -107,8 +107,8 @@ func (b *Backend) measure(t dtype.Type, mem []byte) (out RooflineType, read, pea
 	return out, read, peak
 }
 
-// best runs functions on every worker alternately, each once untimed, and
-// returns the seconds of the fastest run of each.
+// best runs the functions alternately on every worker, and returns the seconds of
+// the fastest run of each. The first run of each is not counted.
 func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 	n := b.pool.workers
 	runs := make([][]stage, len(fs))

@@ -7,8 +7,8 @@ import (
 
 // channels returns the calibration of a sequence's packed keys, or nil if it
 // has none yet. The model's own calibration also applies to exact keys and
-// pinned rows. A conversation's calibration does not, because they were written
-// before it existed.
+// pinned rows. A conversation's calibration does not, because those keys were
+// written before it existed.
 func (t *attention) channels(seq int32, head int) *kv.Channels {
 	switch c := t.cache; {
 	case c.self != nil:

@@ -58,7 +58,7 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks [
 }
 
 // factor returns the multiplier for the scores of a row at pos. If there is a
-// soft cap, it applies after it.
+// soft cap, the multiplier applies to the capped scores.
 func (t *attention) factor(pos int) float32 {
 	f := t.Scale
 	if t.Softcap > 0 || t.bias != nil {
@@ -102,8 +102,8 @@ func shift(x []float32, c float32) {
 	}
 }
 
-// finish writes the output of one query head of one row. offset is what its
-// scores lack. It is used only without a soft cap.
+// finish writes the output of one query head of one row. offset is the term that
+// its packed scores lack. It is used only without a soft cap.
 func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head int) {
 	if t.sinkLogits != nil {
 		logit := t.sinkLogits[head]

@@ -132,7 +132,7 @@ func (p *codes) scoresSymmetric(dst []float32, r *prepared, n int, visits []Visi
 }
 
 // scoresPage adds the scores of a page's codes. meta holds their scales. It is
-// the page itself or, if page is the rest of a page, that page.
+// page itself or, if page is only the rest of a page, the page with that rest.
 func (p *codes) scoresPage(dst []float32, r *prepared, n int, page, meta []byte, ahead int, s *Scratch) {
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)

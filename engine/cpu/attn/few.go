@@ -46,8 +46,9 @@ func (p few) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratc
 	}
 }
 
-// dotsGeneric adds the dot products of n queries with some rows of values
-// values each. The products of a query are contiguous. Queries are Cells apart.
+// dotsGeneric adds the dot products of n queries with rows of x. A row has as many
+// floats as values says. The products of a query are contiguous. Queries are Cells
+// apart.
 func dotsGeneric(dst, q, x []float32, values, n, rows int) {
 	for i := range n {
 		for c := range rows {

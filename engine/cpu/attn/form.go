@@ -153,9 +153,9 @@ func (f *Form) PrefetchForWrite(page Page, cell int) {
 }
 
 // Pack encodes all cells of a page from their exact form, which has the same
-// rotation. f must be a form that is packed by page. channels that are not nil
-// are applied before the rotation, to the packed form only. Pack returns the
-// sum of what Write would return for each cell.
+// rotation. f must be a form that is packed by page. If channels is not nil, it
+// is applied before the rotation, to the packed form only. Pack returns the
+// number of blocks with an infinite or NaN scale.
 func (f *Form) Pack(page Page, exact *Form, from Page, channels *kv.Channels, s *Scratch) (saturated int) {
 	for c := 0; c < f.cells; c += abreast {
 		exact.rotated(s.head, f.Padded, from.Read, c)
@@ -297,9 +297,9 @@ func (f *Form) Finish(dst, acc []float32) {
 
 // Scratch is the memory of one worker.
 type Scratch struct {
-	// Then is prefetched while a page of float keys is scored, during the
-	// values of the head after the first Cells. If it is nil, Visit.Ahead
-	// continues.
+	// Then is prefetched while a page of float keys is scored, from value
+	// number Cells of the head on. If it is nil, prefetching at the distance
+	// Visit.Ahead continues instead.
 	Then []byte
 
 	Asymmetric    bool   // the last written cell is asymmetric, see Form.Put

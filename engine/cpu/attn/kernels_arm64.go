@@ -153,8 +153,8 @@ func (p *planes) reads(n int) bool {
 	return p.bits <= 4 && (dotProd() && n <= len(tokensDot[0]) || kernel.Active() == kernel.NEON && n <= len(tokensNEON[0]))
 }
 
-// at returns the index of the kernels that read the planes, or a tile without
-// planes.
+// at returns the index of the kernels for these planes in the tables above. Index
+// 0 is for a tile without planes.
 func (p *planes) at() int { return max(0, p.bits-1) }
 
 func (p *codes) tokensRun([]float32, *prepared, int, []Visit) bool { return false }

@@ -19,7 +19,7 @@ type levels struct {
 	// forms. It is used on V, where weights are rounded. There a level far from
 	// zero would multiply the rounding error of its weight.
 	centre float32
-	float  [16]float32 // levels, repeated; up to 4 bits and not exact
+	float  [16]float32 // the levels, repeated; only for codes of up to 4 bits whose levels are not exact
 	// squares are the repeated squares of the levels, in the order in which an
 	// encoder adds them.
 	squares [16]float32

@@ -54,9 +54,9 @@ func newTrellis(t *kv.Type, s kv.Side) *trellis {
 }
 
 // cutTokens makes the constants for cutting eight values of eight tokens. Each
-// token's values come from eight bytes. The first order finds the following
-// bytes in the same load, and the second finds them at the beginning of the
-// string.
+// token's values come from eight bytes, which may reach into the next group. In
+// the first byte order, that group is in the same load. In the second, it is in a
+// second register, which holds the beginning of the cyclic string.
 func (y *trellis) cutTokens() {
 	n := y.bits
 	for i := range 64 {

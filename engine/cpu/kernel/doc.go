@@ -9,29 +9,28 @@
 //	a.Quantize(0, x)
 //	kernel.MatVec(y, w, a, 0, 0, w.Panels())
 //
-// Weights come from memory faster than a processor's own prefetching brings
-// them: a thread should take neighbouring runs of panels one after the other and say
-// so ([MatMulAhead]), and may use the time at a barrier for its next matrix
-// ([Prefetch]). Runs of an even number of panels are best for several rows.
+// The processor's own prefetching does not reach the speed of the memory. A thread
+// should therefore process neighbouring runs of panels one after another and name the
+// next run ([MatMulAhead]). While it waits at a barrier, it can prefetch its next matrix
+// ([Prefetch]). For several rows, runs should have an even number of panels.
 //
 // # Tiers
 //
-// Every function has variants in plain Go and in assembly: on amd64 for AVX-512
-// with VNNI and VBMI and for AVX2 with FMA and F16C, on arm64 for NEON with and
-// without dot products, which only the matrix kernels over codes need. [Active]
-// names the tier in use, the environment variable GODWIT_CPU_TIER (generic, avx2,
-// avx512, neon, dotprod) forces one. All variants do the same operations in the
+// Every function has variants in plain Go and in assembly. On amd64 they are for
+// AVX-512 with VNNI and VBMI, and for AVX2 with FMA and F16C. On arm64 they are for
+// NEON with and without dot products, which only the matrix kernels over codes use.
+// [Active] returns the tier in use. The environment variable GODWIT_CPU_TIER (generic,
+// avx2, avx512, neon, dotprod) sets it. All variants do the same operations in the
 // same order, with fused multiply-adds in the same places, so they give the same
-// bits. The arm64 kernels were run under qemu; their speed was never measured.
+// bits. The arm64 kernels were tested under qemu. Their speed was never measured.
 //
 // # Panels
 //
-// A panel is 16 rows, interleaved block by block; it takes exactly the bytes
-// of 16 rows of the file's format, except for the types of form_grid.go, whose
-// books of points become four bits a value. In a block the two-byte scales of the 16
-// rows come first, then the byte-sized scales (byte 0 of the 16 rows, byte 1
-// of the 16 rows, and so on, in the order of the file), then one group for
-// each 32 columns:
+// A panel is 16 rows, interleaved block by block. It takes exactly as many bytes as
+// 16 rows in the file's format, except for the types of form_grid.go, whose
+// codebooks become four bits per value. A block begins with the two-byte scales of
+// the 16 rows. The byte-sized scales follow (byte 0 of all rows, byte 1 of all rows,
+// and so on, in the order of the file), and then one group for every 32 columns:
 //
 //	4-bit codes   4 × 64 bytes. Byte 4r+i of chunk j: low nibble is column
 //	              4j+i of row r, high nibble is column 16+4j+i.
@@ -48,10 +47,11 @@
 //
 // # Arithmetic
 //
-// Activations are codes of 16 bits in blocks of 32 with a float32 scale. For each row and
-// block the integer dot product is exact; the float part runs over the blocks
-// in order, acc = fma(float(dot)·d, da, acc), then acc = fma(m, s, acc) where
-// the format has a minimum. Where 16 columns have scales of their own, the two halves
-// are scaled and added first, minima included, and meet da last. So the result for a row of activations is the same bits alone and in
-// any batch, for any split over threads, and in every tier.
+// Activations are 16-bit codes in blocks of 32 with a float32 scale. The integer dot
+// product of a row and a block is exact. The float part runs over the blocks in order:
+// acc = fma(float(dot)·d, da, acc), and if the format has a minimum, acc = fma(m, s, acc).
+// If every 16 columns have their own scale, the two halves are first scaled and added,
+// minima included, and then multiplied by da. The result for a row of activations
+// therefore has the same bits alone and in any batch, for any split over threads, and in
+// every tier.
 package kernel

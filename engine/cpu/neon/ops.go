@@ -138,7 +138,8 @@ func find(ops map[string]op, name string) op {
 	return o
 }
 
-// arrangements returns the arrangements of the operands of a name.
+// arrangements returns the instruction in name without its arrangement, and the
+// arrangements of its n operands.
 func (o op) arrangements(name string, n int) (base string, forms []string) {
 	base, last, _ := strings.Cut(name, ".")
 	if o.form != "" {

@@ -27,7 +27,7 @@ var zs = [32]reg.VecPhysical{
 
 var ks = [8]reg.OpmaskPhysical{reg.K0, reg.K1, reg.K2, reg.K3, reg.K4, reg.K5, reg.K6, reg.K7}
 
-// fn opens a function with that signature and with doc as its comment.
+// fn opens a function with signature sig and comment doc.
 func (a *asm) fn(name, sig, doc string, args ...any) {
 	a.Function(name)
 	a.Attributes(attr.NOSPLIT)

@@ -10,7 +10,7 @@ import (
 // panel is the number of queries per panel in package attn.
 const panel = 6
 
-// dot512 is the integer dot products over a page of bytes.
+// dot512 makes the integer dot products over a page of bytes.
 func dot512(a *asm) {
 	for n := 1; n <= panel; n++ {
 		a.tokens512(n)

@@ -19,8 +19,8 @@ func encode512(a *asm) {
 
 type encode struct{ *asm }
 
-// reduce adds 16 float64 in Z0 and Z1 to one in X0. It adds those farthest
-// apart first.
+// reduce adds up the 16 float64 in Z0 and Z1 and leaves the sum in X0. It first
+// adds the values that are farthest apart.
 func (e *encode) reduce() {
 	e.VADDPD(reg.Z1, reg.Z0, reg.Z0)
 	e.VEXTRACTF64X4(imm(1), reg.Z0, reg.Y1)

@@ -97,8 +97,9 @@ func (f *fused) places() []place {
 	return []place{{}, {low: 4}}
 }
 
-// place is the table of a step, how far the two planes are shifted to the
-// right, and the position of the bit of the high plane after that.
+// place describes how a step finds its levels: the table, the right shifts of the
+// low and the high plane, and the bit of the index that comes from the shifted
+// high plane.
 type place struct{ table, low, high, at int }
 
 // tables loads the tables in the order of placements in package attn. It
@@ -181,7 +182,7 @@ func (f *fused) next() {
 	f.ADDQ(imm(n), reg.R12)
 }
 
-// askScales prefetches the size of a block's scales.
+// askScales prefetches as many bytes as a block's scales have.
 func (f *fused) askScales() {
 	f.PREFETCHT0(at(reg.R12, 0))
 	f.PREFETCHT0(at(reg.R12, 64))
@@ -223,7 +224,7 @@ func (f *fused) join(i, v int) reg.VecPhysical {
 	return x
 }
 
-// name returns the name of a kernel for that number of rows.
+// name returns the name of the kernel for f's number of rows.
 func (f *fused) name(what string) string {
 	if f.bits == 8 && f.per == 2 {
 		return fmt.Sprintf("%s%dtwiceAVX512", what, f.n/2)

@@ -66,7 +66,7 @@ var (
 	}
 )
 
-// fn opens a function with that signature and with doc as its comment.
+// fn opens a function with signature sig and comment doc.
 func (a *asm) fn(name, sig, doc string) {
 	a.Function(name)
 	a.Attributes(attr.NOSPLIT)

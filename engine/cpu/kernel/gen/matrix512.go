@@ -298,8 +298,8 @@ func (m *mat512) weight(k, p int) {
 	m.VPANDD_BCST(m.word("maskff", 0x00ff00ff), w, w)
 }
 
-// nibble makes words of step k of the nibbles at src. Step k+4 reads the same
-// bytes and comes next (see order).
+// nibble extracts the words of step k from the nibbles at src. Steps k and k+4
+// share their bytes, so order puts step k+4 directly after step k.
 func (m *mat512) nibble(k, p int, src Mem) {
 	w, odd, both := m.w[p], m.odd[p], []reg.Register{m.t, m.special}[p]
 	if k >= 4 {

@@ -200,7 +200,7 @@ func (v *vec) reduce(acc []reg.Register, body func(acc reg.Register, disp int), 
 func (v *vec) accs() []reg.Register { return v.bank[8 : 8+32/v.lanes] }
 
 // fold adds the partial sums, upper halves to lower halves, and returns the total. With AVX-512 the
-// first is Z8.
+// first partial sums are in Z8.
 func (v *vec) fold(acc []reg.Register) {
 	n := len(acc) / 2
 	for i := range n {

@@ -30,7 +30,7 @@ type floats struct {
 	size  int
 	n     int
 	parts int // vectors of rows
-	first int // index of the first of them
+	first int // index of the first of these vectors
 }
 
 func floatName(name string, n int) string { return fmt.Sprintf("float%sx%dNEON", name, n) }

@@ -45,7 +45,7 @@ const (
 	vX     V = 4 // upper plane of 16 columns; the next ones hold the other columns and the lower planes
 	vSum   V = 8
 	vLow   V = 9
-	vT     V = 10 // and the next five
+	vT     V = 10 // first of six scratch registers
 	vW     V = 16
 	vMask  V = 24
 	vMask2 V = 25
