@@ -68,7 +68,7 @@ func (c *Calibration) Check(model string, layers []LayerInfo) error {
 		return fmt.Errorf("%w: it is of another model", ErrCalibration)
 	}
 	if len(c.Layers) != len(layers) {
-		return fmt.Errorf("%w: it has %d layers, the model %d", ErrCalibration, len(c.Layers), len(layers))
+		return fmt.Errorf("%w: it has %d layers, but the model has %d", ErrCalibration, len(c.Layers), len(layers))
 	}
 	for i := range layers {
 		in, l := &layers[i], &c.Layers[i]
@@ -76,7 +76,7 @@ func (c *Calibration) Check(model string, layers []LayerInfo) error {
 			continue
 		}
 		if len(l.Keys) != in.KVHeads {
-			return fmt.Errorf("%w: layer %d has %d KV heads, in the model %d", ErrCalibration, i, len(l.Keys), in.KVHeads)
+			return fmt.Errorf("%w: layer %d has %d KV heads, but %d in the model", ErrCalibration, i, len(l.Keys), in.KVHeads)
 		}
 		for h := range l.Keys {
 			if !l.Keys[h].fits(in.HeadDimK) {
@@ -176,9 +176,9 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	case string(start[:len(calibrationMagic)]) != calibrationMagic:
 		return nil, fmt.Errorf("%w: not a calibration file", ErrCalibration)
 	case version != calibrationVersion:
-		return nil, fmt.Errorf("%w: format version %d, known is %d", ErrCalibration, version, calibrationVersion)
+		return nil, fmt.Errorf("%w: it has format version %d, but this Godwit supports only %d", ErrCalibration, version, calibrationVersion)
 	case size > calibrationHeader:
-		return nil, fmt.Errorf("%w: a header of %d bytes, at most %d are possible", ErrCalibration, size, calibrationHeader)
+		return nil, fmt.Errorf("%w: its header has %d bytes; the limit is %d", ErrCalibration, size, calibrationHeader)
 	}
 	text, err := read(int64(size))
 	if err != nil {
@@ -198,16 +198,16 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	}
 	want := sum.Sum(nil)
 	if got, err := read(sha256.Size); err != nil || !bytes.Equal(got, want) {
-		return nil, errors.Join(fmt.Errorf("%w: its checksum does not match, it is damaged", ErrCalibration), err)
+		return nil, errors.Join(fmt.Errorf("%w: it is damaged, because its checksum does not match", ErrCalibration), err)
 	}
 	return head.layers(data), nil
 }
 
 // size returns the number of bytes of the arrays after a header. Every head has
-// at least one, so the size of the file bounds the allocations.
+// at least one byte, so the size of the file bounds the allocations.
 func (h *calibrationHead) size() (n int64, err error) {
 	if len(h.Layers) > calibrationLayers {
-		return 0, fmt.Errorf("%w: %d layers, at most %d are possible", ErrCalibration, len(h.Layers), calibrationLayers)
+		return 0, fmt.Errorf("%w: it has %d layers; the limit is %d", ErrCalibration, len(h.Layers), calibrationLayers)
 	}
 	heads := 0
 	for i, lh := range h.Layers {
@@ -224,7 +224,8 @@ func (h *calibrationHead) size() (n int64, err error) {
 	return n, nil
 }
 
-// layers decodes the arrays after a header, which must have the size it states.
+// layers decodes the arrays after a header. data has the size that the header
+// states.
 func (h *calibrationHead) layers(data []byte) *Calibration {
 	c := &Calibration{Model: h.Model, Tokens: h.Tokens}
 	for _, lh := range h.Layers {
@@ -240,7 +241,7 @@ func (h *calibrationHead) layers(data []byte) *Calibration {
 	return c
 }
 
-// channelsDigest returns a digest of the channels of a side; empty without any.
+// channelsDigest returns a digest of the channels of a side; empty without channels.
 func channelsDigest(list []Channels) string {
 	if list == nil {
 		return ""

@@ -33,8 +33,8 @@
 //	pinned       stored exactly for good: the first positions. Settings, session
 //	             files and documents call them attention sinks
 //	measured     the statistics of a self-calibration
-//	slice        layers from one number to another of a Layout (Layout.Slice)
-//	private      pages in a layer's own memory, as against passing pages
+//	slice        a range of a Layout's layers (Layout.Slice)
+//	private      pages in a layer's own memory, unlike passing pages
 //	budget       memory of one conversation, which decides its exact window by position
 //	reserve      part of a budget for the next chunk
 //	passing      exact pages that exist for one batch, in memory that all layers share

@@ -54,7 +54,7 @@ type Group struct {
 	Layers         []int  // indices in Layout.Layers of the layers with cells of their own
 	Pages          int    // pages in the pool
 	ExactPages     int    // exact pages in the pool
-	Passing        int    // exact pages after those, in memory that all layers share
+	Passing        int    // passing exact pages after ExactPages, in memory that all layers share
 	PackedByPage   bool   // at least one side of a layer is packed by page
 	SelfCalibrated bool   // conversations calibrate the keys of a layer
 }
@@ -102,16 +102,16 @@ type SideLayout struct {
 	Bytes          int64  // bytes of the whole pool
 	Segments       []Segment
 	Channels       []Channels // calibration, one per KV head; nil for none
-	Equalised      bool       // the channels are InnerQ's, or will be
+	Equalised      bool       // InnerQ equalises the channels, or will do so
 	SelfCalibrated bool       // every conversation has its own calibration
 	Sense          float64    // divergence of the model, in nats, with this cache alone at the fewest bits; 0 if not measured
 
 	Exact      *Type // form of exact pages, in the same rotated domain; nil for none
-	ExactRow   int   // bytes of one token in it, all KV heads
+	ExactRow   int   // bytes of one token in exact form, all KV heads
 	Pinned     *Type // form of pinned rows; nil for none
 	PinnedRow  int
 	SelfRow    int   // bytes of a conversation's own calibration, all KV heads; 0 for none
-	SelfBytes  int   // its memory, including the resulting channels
+	SelfBytes  int   // memory of that calibration, including the resulting channels
 	ExactBytes int64 // bytes of exact pages, pinned rows and own calibrations
 }
 

@@ -34,7 +34,7 @@ type PlanStep struct {
 	Bytes  int64 `json:"bytes"`  // bytes of what that row reads, packed pages included
 }
 
-// PlanWanted is the requested types.
+// PlanWanted holds the requested types.
 type PlanWanted struct {
 	K string `json:"k"`
 	V string `json:"v"`

@@ -9,7 +9,7 @@ import (
 type policy struct {
 	mode    int
 	auto    bool // switched on automatically
-	byLayer bool // count raw layer numbers
+	byLayer bool // all layers count, not only those with a cache
 	n       int  // number of caches, or of layers
 	k, v    bool // policies applied to K and V when the policy was set
 }

@@ -61,10 +61,10 @@ func (c *choice) replace(t *Type, format string, args ...any) {
 	c.because(slog.LevelWarn, format, args...)
 }
 
-// Resolve decides what every layer stores: types by the spec's rules in the spec's
-// order, bytes, and page pools. It is pure, so the same arguments give the same
-// layout. Layers come in model order. Source: spec kv-policies.md; kv-formats.md
-// section 8.
+// Resolve decides what every layer stores: its types, its bytes and its page pools.
+// The rules for types, and the order of the rules, are the spec's. Resolve is pure, so
+// the same arguments give the same layout. Layers come in model order. Source: spec
+// kv-policies.md; kv-formats.md section 8.
 func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if want.K == nil {
 		want.K = F16
@@ -151,7 +151,7 @@ func (r *resolver) check(i int) error {
 			return fmt.Errorf("kv: layer %d reads the cache of layer %d, which has none before it", in.Layer, in.Share)
 		}
 		if o := &r.layers[in.Share]; o.HeadDimK != in.HeadDimK || o.HeadDimV != in.HeadDimV || o.KVHeads != in.KVHeads {
-			return fmt.Errorf("kv: layer %d reads the cache of layer %d, whose shape is another", in.Layer, in.Share)
+			return fmt.Errorf("kv: layer %d reads the cache of layer %d, which has another shape", in.Layer, in.Share)
 		}
 	}
 	if err := r.signals(in); err != nil {
@@ -165,7 +165,7 @@ func (r *resolver) check(i int) error {
 	case in.KVHeads < 1 || in.KVHeads > maxKVHeads:
 		return fmt.Errorf("kv: layer %d has %d KV heads; 1 to %d are possible", in.Layer, in.KVHeads, maxKVHeads)
 	case in.Window < 0:
-		return fmt.Errorf("kv: layer %d has a window of %d", in.Layer, in.Window)
+		return fmt.Errorf("kv: layer %d has a window of %d; it must not be negative", in.Layer, in.Window)
 	}
 	return nil
 }

@@ -257,14 +257,14 @@ func (c *Cache) Verify(r io.Reader, rows Rows) (int, error) {
 	return h.Len, nil
 }
 
-// checkSum reads the checksum and compares it with that of the data before it.
+// checkSum reads the checksum and compares it with sum, computed from the data.
 func checkSum(r io.Reader, sum hash.Hash) error {
 	var trailer [sha256.Size]byte
 	if err := readFull(r, trailer[:]); err != nil {
 		return err
 	}
 	if !bytes.Equal(trailer[:], sum.Sum(nil)) {
-		return fmt.Errorf("%w: its checksum does not match, it is damaged", ErrSession)
+		return fmt.Errorf("%w: it is damaged, because its checksum does not match", ErrSession)
 	}
 	return nil
 }
@@ -290,11 +290,11 @@ func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	}
 	version := binary.LittleEndian.Uint32(start[8:])
 	if version < sessionOldest || version > sessionVersion {
-		return nil, fmt.Errorf("%w: format version %d, known are %d to %d", ErrSession, version, sessionOldest, sessionVersion)
+		return nil, fmt.Errorf("%w: it has format version %d, but this Godwit supports %d to %d", ErrSession, version, sessionOldest, sessionVersion)
 	}
 	n := binary.LittleEndian.Uint32(start[12:])
 	if n > most {
-		return nil, fmt.Errorf("%w: a header of %d bytes, at most %d are possible here", ErrSession, n, most)
+		return nil, fmt.Errorf("%w: its header has %d bytes; the limit is %d", ErrSession, n, most)
 	}
 	head, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err != nil {
@@ -341,7 +341,7 @@ func (c *Cache) accept(h, here *sessionHeader) error {
 		return fmt.Errorf("%w: %s", ErrSession, why)
 	}
 	if h.Len < 0 || h.Keep < 0 || h.Keep%PageCells != 0 {
-		return fmt.Errorf("%w: a length of %d, a prompt of %d", ErrSession, h.Len, h.Keep)
+		return fmt.Errorf("%w: a length of %d and a prompt of %d tokens are impossible", ErrSession, h.Len, h.Keep)
 	}
 	if why := h.misplaced(c.states.on()); why != "" {
 		return fmt.Errorf("%w: %s", ErrSession, why)
@@ -350,7 +350,7 @@ func (c *Cache) accept(h, here *sessionHeader) error {
 	for g := range h.Groups {
 		y := &h.Groups[g]
 		if most := s.visible(c.pools[g].window) * PageCells; y.From < 0 || y.From%PageCells != 0 || y.From > most {
-			return fmt.Errorf("%w: rows from position %d, at most %d are possible", ErrSession, y.From, most)
+			return fmt.Errorf("%w: its rows start at position %d; they must start at a page border up to %d", ErrSession, y.From, most)
 		}
 		if why := c.exact[g].misfits(s, y); why != "" {
 			return fmt.Errorf("%w: %s", ErrSession, why)

@@ -2,7 +2,7 @@ package kv
 
 import "math/bits"
 
-// Want is the requested types; nil stands for f16.
+// Want holds the requested types; nil stands for f16.
 type Want struct{ K, V *Type }
 
 // Switch is a setting that is on, off, or decided by the types.

@@ -49,7 +49,7 @@ var tbqRules = Rules{BypassSWA: true, ByHead: true, WideHeadV: F16, Wide: true}
 const noScale = -1
 
 // tbqForms returns the five forms with one number of bits. sharpen is the attention
-// temperature of heads of 256 and more, and soften that of heads of 64.
+// temperature for heads of 256 and more, and soften for heads of 64.
 func tbqForms(name string, bits int, residual bool, sharpen, soften float32) []*Type {
 	hot, soft := Temper{Sharpen: sharpen}, Temper{Soften: soften}
 	f0 := tbqForm(name, 256, bits, Rotation{Size: 256})

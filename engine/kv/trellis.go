@@ -7,8 +7,8 @@ import (
 
 // trellisWindow is the number of bits that select a level, and trellisLevels the
 // number of levels. The codes of a block form a cyclic string with Bits bits per
-// value. The level of value i is that of the window that begins at bit Bits·i,
-// wrapping around at the end.
+// value. Value i has the level of the window that begins at bit Bits·i and
+// wraps around at the end.
 const (
 	trellisWindow = 8
 	trellisLevels = 1 << trellisWindow

@@ -72,7 +72,7 @@ type Rules struct {
 	BypassSWA    bool  // if K or V has it, layers with a sliding window keep f16
 	ByHead       bool  // its form depends on the head sizes in the file's metadata
 	WideHeadV    *Type // type that replaces a V that is not Wide, if this type is K with a head of 512
-	Wide         bool  // as V it can be combined with such a K
+	Wide         bool  // can be V beside a K with a head of 512 that has a WideHeadV
 	PacksRotary  bool  // the rotary values of latent attention are packed too
 }
 
@@ -97,7 +97,7 @@ const (
 	Stream Packing = iota // one bit stream, least significant bit first, at Codes.At
 	Planes                // low two bits as a stream at At, the third bit as a stream at High
 	Halves                // byte j at At holds element j low, j+Elems/2 high; a fifth bit as a stream at High
-	Int8                  // one signed byte each at At
+	Int8                  // one signed byte per code, from At on
 	Cyclic                // trellis: the state of value i is the 8 bits from bit Bits·i of a cyclic string
 )
 
@@ -143,10 +143,10 @@ type Scale struct {
 	Zero    uint8   // RotatedNorm: the code of every value when the norm is not above zero
 }
 
-// Rotation rotates Size values together: multiply by Pre, Walsh-Hadamard
-// transform, if Mid is set multiply by Mid and transform again, multiply by
-// Forward and Post. The inverse runs backwards with Inverse after each
-// transform. The zero value means no rotation.
+// Rotation rotates Size values together: multiply by Pre and apply the
+// Walsh-Hadamard transform. If Mid is set, multiply by Mid and transform again. Then
+// multiply by Forward and by Post. The inverse takes these steps backwards and
+// multiplies by Inverse after each transform. The zero value means no rotation.
 type Rotation struct {
 	Size           int
 	Pre, Mid, Post []float32 // signs, +1 or -1; nil for all +1
@@ -222,8 +222,8 @@ func (t Temper) Factor(n int) float32 {
 type Heads struct {
 	Pad  bool              // any size, padded with zeros to whole blocks
 	Only int               // this size only; 0 for any multiple of Elems
-	By   map[int][2]string // for a shorthand, names for K and V by head size
-	As   string            // for an explicit name, the name of its shorthand
+	By   map[int][2]string // names for K and V by head size; set for shorthands
+	As   string            // name of the shorthand; set for explicit names
 	K, V string            // names that replace the type on one side, for every head size
 	Same bool              // the replacement is the same type under another name
 	Old  bool              // the explicit name is deprecated
