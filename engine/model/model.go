@@ -53,7 +53,7 @@ func (c *Config) WholeText() bool { return c.Embedding || c.Whole }
 func (c *Config) CheckTokens(tokens []llm.Token) error {
 	for i, t := range tokens {
 		if t < 0 || int(t) >= c.Vocab {
-			return fmt.Errorf("token %d at position %d is not in the vocabulary of %d", t, i, c.Vocab)
+			return fmt.Errorf("%d at position %d is not a token; the vocabulary has %d tokens", t, i, c.Vocab)
 		}
 	}
 	return nil

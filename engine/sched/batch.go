@@ -163,7 +163,7 @@ func (s *Sched) share(i, waiting int) int {
 }
 
 // whole shortens a chunk that does not end its prompt to whole tiles, unless
-// it has less than one.
+// the chunk has less than a tile.
 func whole(have, n, remaining int) int {
 	if end := (have + n) / chunkRows * chunkRows; n < remaining && end > have {
 		return end - have

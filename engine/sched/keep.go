@@ -20,7 +20,7 @@ const linkPart = prefix.MaxParts - 1
 // chain describes a slot's text in the store.
 type chain struct {
 	root  prefix.Key
-	keys  []prefix.Key // keys of the whole pages of its tokens, as far as they were needed
+	keys  []prefix.Key // keys of the slot's leading whole pages, computed as needed
 	pages int          // number of leading pages of which the store had all parts
 	dirty bool         // the slot may have something that is not in the store
 	full  bool         // the store has rejected a piece

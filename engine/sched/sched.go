@@ -39,12 +39,12 @@ type TooLong struct{ Prompt, Context int }
 
 func (e *TooLong) Error() string {
 	if e.Prompt == e.Context {
-		return fmt.Sprintf("prompt fills the context: %d tokens, the context holds %d and one has to be left for the answer", e.Prompt, e.Context)
+		return fmt.Sprintf("prompt fills the context: its %d tokens fill the context of %d, but one must be left for the answer", e.Prompt, e.Context)
 	}
-	return fmt.Sprintf("%v: %d tokens, the context holds %d", ErrTooLong, e.Prompt, e.Context)
+	return fmt.Sprintf("%v: %d tokens do not fit into the context of %d", ErrTooLong, e.Prompt, e.Context)
 }
 
-// Unwrap makes the class known to errors.Is.
+// Unwrap returns the class, for errors.Is.
 func (e *TooLong) Unwrap() error { return ErrTooLong }
 
 // Finish says why a job ended.
@@ -59,7 +59,7 @@ const (
 
 // Job is one prompt, with callbacks for the logits after it.
 type Job struct {
-	Prompt []llm.Token // negative for rows of Tiles
+	Prompt []llm.Token // token ids; negative ids stand for rows of Tiles
 	Tiles  []Tile      // pictures in the prompt, in order
 	// Next gets the logits of the last token. It returns the next token, and
 	// whether to continue. It runs on the scheduler's goroutine, once per step.
@@ -118,8 +118,8 @@ type Stats struct {
 	Generated int
 	Drafted   int           // tokens that a Drafter proposed and a step computed
 	Accepted  int           // number of drafted tokens that Next chose
-	Prefill   time.Duration // from the start to the first logits
-	Decode    time.Duration // from there to the end
+	Prefill   time.Duration // time from the start to the first logits
+	Decode    time.Duration // time from the first logits to the end
 	Waited    time.Duration // time in the queue
 	Shifts    int           // times that the sequence was full and its middle was dropped
 }
@@ -232,7 +232,7 @@ type task struct {
 
 	splices  []splice  // parts of the prompt that are copied from other slots, ascending
 	stops    []int     // positions of the prompt, ascending, at which a chunk ends and is kept
-	evicted  time.Time // time when the store dropped the page after the part that it has
+	evicted  time.Time // time when the store dropped the page after the part of the prompt that it has
 	alike    int       // number of leading prompt tokens that slots or the store have
 	looked   bool      // the store was searched for the prompt
 	fetching bool      // pages of the prompt are being read from the store

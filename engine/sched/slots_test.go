@@ -179,10 +179,10 @@ func TestRestoreSparesOthers(t *testing.T) {
 		{"the checksum", bit(len(whole) - 1), "checksum"},
 		{"cut", whole[:len(whole)-40], "ends early"},
 		{"a byte more", append(bytes.Clone(whole), 0), "after its end"},
-		{"longer than all cells", save(larger, 600), "600 tokens, the context holds 512"},
+		{"longer than all cells", save(larger, 600), "its 600 tokens do not fit into the context of 512"},
 		{"another type", save(q8, 300), `saved as "q8_0"`},
 		{"another window", save(window, 300), "window"},
-		{"tokens of another", slices.Concat(whole[:len(sched.SlotMagic)+4+4*300+4], shorter[len(sched.SlotMagic)+4+4*299+4:]), "300 tokens and 299 cells"},
+		{"tokens of another", slices.Concat(whole[:len(sched.SlotMagic)+4+4*300+4], shorter[len(sched.SlotMagic)+4+4*299+4:]), "300 tokens, but 299 cells"},
 	} {
 		n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(f.file))
 		if !errors.Is(err, sched.ErrSession) || !strings.Contains(err.Error(), f.why) || n != 0 {

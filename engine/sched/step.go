@@ -63,7 +63,7 @@ func (s *Sched) step() bool {
 
 // numbers separates an error about rows that are not finite from other errors.
 func numbers(err error) (*backend.NotNumbers, error) {
-	if err == nil { // allocates nothing, unlike the rest
+	if err == nil { // this path allocates nothing
 		return nil, nil
 	}
 	var stray *backend.NotNumbers

@@ -62,8 +62,9 @@ func (s *Sched) ready(t *task) bool {
 	return false
 }
 
-// flushAlike stores the texts of slots that share a beginning with a prompt but cannot be cut where
-// they diverge. The store may then have what the slots lack there.
+// flushAlike stores the texts of slots that share more of a prompt than it can reuse from them,
+// because they cannot be cut where the texts diverge. The store may then let the job continue from a
+// later position.
 func (s *Sched) flushAlike(t *task, n int) {
 	for i := range s.slots {
 		sl := &s.slots[i]
