@@ -111,8 +111,8 @@ func length(g *graph.Builder, x graph.Value) graph.Value {
 	return headSums(g, g.Mul(x, g.Norm(x, graph.L2, nil, nil, 1e-20, 0)), 1)
 }
 
-// like scales each stream of x, which are side by side, to the length of another
-// row.
+// like scales each stream of x to the L2 norm of the same row of other. The
+// streams are side by side in a row.
 func (m *gemma3n) like(g *graph.Builder, x, other graph.Value) graph.Value {
 	x = g.Norm(x, graph.L2, nil, nil, 1e-20, m.cfg.Embd)
 	return g.Mul(x, length(g, other))

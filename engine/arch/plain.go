@@ -15,7 +15,7 @@ import (
 type plain struct {
 	halves    bool   // RoPE pairs the halves of a head
 	noRope    bool   // no RoPE
-	normless  bool   // no output norm in the file; the norms field binds those of each block
+	normless  bool   // the file has no output norm; norms of the blocks are unaffected
 	layerNorm bool   // norms subtract the mean; their biases are optional
 	biased    bool   // layer norms and matrices have required biases
 	parallel  bool   // attention and feed-forward read the same block input

@@ -316,7 +316,7 @@ func (s *Store) read(n *node, part int) (data []byte, disk bool, err error) {
 		s.mu.Lock()
 		s.lose(b)
 		s.mu.Unlock()
-		s.log.Warn("a kept prefix is damaged and will be read again", "err", err)
+		s.log.Warn("damaged prefix dropped", "err", err)
 		return nil, true, ErrGone
 	}
 	return data, true, nil

@@ -443,7 +443,7 @@ func (s *Store) prune(n *node) {
 		s.gone.add(n.key)
 	}
 	for s.nodes[n.key] == n && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
-		delete(s.nodes, n.key) // only once, because the parent's count changes with it
+		delete(s.nodes, n.key) // the loop condition ensures that a node is deleted once, because each deletion decrements its parent's count
 		p := s.nodes[n.parent]
 		if p == nil {
 			return

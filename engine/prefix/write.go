@@ -103,7 +103,7 @@ func (s *Store) fail(err error) {
 	d.until = time.Now().Add(pause)
 	if !d.warned {
 		d.warned = true
-		s.log.Warn("prefixes cannot be written to disk and are kept in memory", "folder", d.dir, "err", err)
+		s.log.Warn("prefixes not written to disk, kept in memory", "folder", d.dir, "err", err)
 	}
 }
 
