@@ -14,11 +14,11 @@ import (
 )
 
 // ErrEmbedding is returned when an embedding model is asked to generate.
-var ErrEmbedding = errors.New("this is an embedding model, it does not generate text")
+var ErrEmbedding = errors.New("this is an embedding model, which does not generate text")
 
 // ErrWhole is returned when a model with bidirectional attention is asked to
 // continue a text.
-var ErrWhole = errors.New("this model predicts masked tokens of a whole text, it does not generate token by token; its logits can be computed")
+var ErrWhole = errors.New("this model predicts masked tokens of a whole text and cannot generate text; 'godwit logits' computes its logits")
 
 // ErrEncoder is returned when an encoder-decoder model is used without an encoder
 // text.

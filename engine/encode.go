@@ -27,11 +27,11 @@ func (x *opened) encode(ctx context.Context, o Options) error {
 		return fmt.Errorf("%s: %s has no encoder, so it takes no encoder tokens", x.model.Path, x.model.Config().Arch)
 	}
 	if n := len(o.EncoderTokens); n > maxEncoded {
-		return fmt.Errorf("the encoder's text has %d tokens, at most %d are possible", n, maxEncoded)
+		return fmt.Errorf("the encoder's text has %d tokens; the limit is %d", n, maxEncoded)
 	}
 	for i, t := range o.EncoderTokens {
 		if t < 0 || int(t) >= x.model.Config().Vocab {
-			return fmt.Errorf("encoder token %d is %d, the model has %d", i, t, x.model.Config().Vocab)
+			return fmt.Errorf("encoder token %d is %d, but the vocabulary has %d tokens", i, t, x.model.Config().Vocab)
 		}
 	}
 	g := graph.NewBuilder()

@@ -155,7 +155,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return e, err
 	}
 	if o.Log != nil {
-		o.Log.Warn("the CPU runs this model, the GPU cannot", "backend", o.Driver.Name(), "err", d.error)
+		o.Log.Warn("model not loaded on the GPU, running on the CPU", "backend", o.Driver.Name(), "err", d.error)
 	}
 	onCPU := o
 	onCPU.Driver, onCPU.GPULayers = nil, nil
@@ -362,7 +362,7 @@ func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func(
 		t, err := words()
 		if err == nil {
 			for _, n := range t.Notices() {
-				log.Warn("vocabulary: " + n)
+				log.Warn("unusual vocabulary", "notice", n)
 			}
 		}
 		return t, err
@@ -448,7 +448,7 @@ func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f
 		return err
 	}
 	if prompt < 0 || prompt >= len(tokens) {
-		return fmt.Errorf("a prompt of %d of %d tokens", prompt, len(tokens))
+		return fmt.Errorf("a prompt of %d tokens; want at least 0 and less than the %d tokens of the text", prompt, len(tokens))
 	}
 	j := sched.Job{Prompt: tokens, Fresh: true, OneByOne: true, Want: func(p int) bool { return p >= prompt }, Row: f}
 	if prompt > 0 {

@@ -135,7 +135,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	vocab := e.Config().Vocab
 	if r.TopLogprobs < 0 || r.TopLogprobs > vocab || r.MaxTokens < 0 {
-		return nil, fmt.Errorf("%w: %d alternatives, %d tokens", ErrRequest, r.TopLogprobs, r.MaxTokens)
+		return nil, fmt.Errorf("%w: the request has %d top logprobs and a limit of %d tokens; want 0 to %d, and 0 or more", ErrRequest, r.TopLogprobs, r.MaxTokens, vocab)
 	}
 	if r.IgnoreEOG {
 		bias := make(map[llm.Token]float64, len(r.Sampling.LogitBias))

@@ -150,7 +150,7 @@ func TestSaturatedKeys(t *testing.T) {
 			t.Errorf("layer %d: %d scales of K and %d of V, want %d and 0", i, l.K.Saturated, l.V.Saturated, n)
 		}
 	}
-	if n := strings.Count(log.String(), "clamped to the f16 range"); n != 1 || !strings.Contains(log.String(), "layer=1") {
+	if n := strings.Count(log.String(), "kv scales clamped"); n != 1 || !strings.Contains(log.String(), "layer=1") {
 		t.Errorf("said %d times:\n%s", n, log.String())
 	}
 }

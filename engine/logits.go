@@ -31,7 +31,7 @@ func places(positions []int, tokens int) (map[int][]int, error) {
 	where := make(map[int][]int)
 	for i, p := range positions {
 		if p < 0 || p >= tokens {
-			return nil, fmt.Errorf("position %d of %d tokens", p, tokens)
+			return nil, fmt.Errorf("position %d is outside the text of %d tokens", p, tokens)
 		}
 		where[p] = append(where[p], i)
 	}

@@ -119,9 +119,9 @@ func checkAdapter(f *gguf.File, arch string) (float32, error) {
 	case method != "lora":
 		return 0, fmt.Errorf("%w: adapter.type is %.80q, want lora", ErrAdapter, method)
 	case f.Arch() != arch:
-		return 0, fmt.Errorf("%w: it is for %.80q, the model is %q", ErrAdapter, f.Arch(), arch)
+		return 0, fmt.Errorf("%w: it is for the architecture %.80q, but the model is %q", ErrAdapter, f.Arch(), arch)
 	case f.KV.Has("adapter.alora.invocation_tokens"):
-		return 0, fmt.Errorf("%w: it applies to some tokens only, which is not supported", ErrAdapter)
+		return 0, fmt.Errorf("%w: it applies only to some tokens, which is not supported", ErrAdapter)
 	}
 	alpha, ok := f.KV.Float("adapter.lora.alpha")
 	if !ok && f.KV.Has("adapter.lora.alpha") || !(math.Abs(alpha) <= maxAlpha) {
@@ -145,7 +145,7 @@ func (m *Model) checkPair(p *namedAdapter) error {
 		fits = p.A.Rows() == w.Rows() && p.B.Rows() == w.Cols() && p.A.Cols() == p.B.Cols()
 	}
 	if !fits || p.A.Mats() != w.Mats() || p.B.Mats() != w.Mats() {
-		return fmt.Errorf("%w: %s is %v, the pair %v and %v", ErrAdapter, p.weight, t.Shape, p.A.Shape, p.B.Shape)
+		return fmt.Errorf("%w: %s has shape %v, which the shapes %v and %v of its pair do not fit", ErrAdapter, p.weight, t.Shape, p.A.Shape, p.B.Shape)
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ type measured struct {
 	progress func(share float64) error // progress of the rest of the load; may be nil
 }
 
-// measure measures what the cache types of the options need, or reads it from the
-// folder of calibrations.
+// measure measures the calibration that the cache types of the options need, or
+// reads it from the folder of calibrations.
 func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 	w, err := x.calibrate(ctx, o)
 	if err == nil {
@@ -54,8 +54,8 @@ func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 	return w, err
 }
 
-// smallest returns the options with a short context that every model has, to find
-// out which cache types a load uses.
+// smallest returns the options with the given cache settings and a context of at
+// most MinContext tokens. They only serve to find out which cache types a load uses.
 func (m *Model) smallest(o Options, cache kv.Settings) Options {
 	o.Context, o.Cells, o.KV = min(m.Config().Context, MinContext), 0, cache
 	o.KV.Memory = 0 // may be too little for this context, and decides no type
@@ -119,7 +119,7 @@ func (x *opened) calibrate(ctx context.Context, o Options) (*measured, error) {
 	default:
 		progress = func(float64) error { return ctx.Err() }
 	}
-	x.log.Info("calibrating the keys, once for this model", "model", m.Config().Name)
+	x.log.Info("calibrating the KV cache", "model", m.Config().Name)
 	w.cache.Calibration, err = m.calibrate(ctx, o, calibrate.Options{Calibration: c, Log: x.log, Progress: progress})
 	return w, err
 }
@@ -141,7 +141,7 @@ func (x *opened) equaliseKeys(ctx context.Context, o Options, w *measured) error
 		return fmt.Errorf("innerq: %w", err)
 	}
 	s.Equalised = tables
-	x.log.Info(fmt.Sprintf("kv: InnerQ evens out the channels of %d KV heads", heads), "model", m.Config().Name)
+	x.log.Info("key channels equalised by InnerQ", "heads", heads, "model", m.Config().Name)
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options)
 	measure := m.Calibrator()
 	c, err := measure.Measure(ctx, how)
 	switch {
-	case errors.Is(err, calibrate.ErrNotFinite): // the channels exist; loading does not check the model for NaN
+	case errors.Is(err, calibrate.ErrNotFinite): // c still has the channels, and loading does not check predictions
 		how.Log.Warn("cache sensitivity not measured", "err", err)
 	case err != nil:
 		return nil, err

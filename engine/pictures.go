@@ -229,14 +229,14 @@ func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, image
 		return promptText{}, fmt.Errorf("%w: %w", ErrRequest, e.model.TextOnly())
 	}
 	if len(images) > MaxImages {
-		return promptText{}, fmt.Errorf("%w: %d pictures, at most %d", ErrRequest, len(images), MaxImages)
+		return promptText{}, fmt.Errorf("%w: %d pictures are too many; the limit is %d", ErrRequest, len(images), MaxImages)
 	}
 	t, err := e.model.Tokenizer()
 	if err != nil {
 		return promptText{}, err
 	}
 	if len(texts) != len(images)+1 {
-		return promptText{}, fmt.Errorf("%w: %d markers %s in the prompt, %d pictures", ErrRequest, len(texts)-1, ImageMarker, len(images))
+		return promptText{}, fmt.Errorf("%w: the prompt has %d markers %s, but there are %d pictures", ErrRequest, len(texts)-1, ImageMarker, len(images))
 	}
 	var list []*seen
 	for i, file := range images {
@@ -337,7 +337,7 @@ func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, pos
 // fetch returns the files behind the URLs of pictures.
 func (r *Request) fetch(ctx context.Context, urls []string) ([][]byte, error) {
 	if len(urls) > MaxImages {
-		return nil, fmt.Errorf("%w: %d pictures, at most %d", ErrRequest, len(urls), MaxImages)
+		return nil, fmt.Errorf("%w: %d pictures are too many; the limit is %d", ErrRequest, len(urls), MaxImages)
 	}
 	var out [][]byte
 	for i, url := range urls {
@@ -361,10 +361,10 @@ func (r *Request) file(ctx context.Context, url string) ([]byte, error) {
 	}
 	kind, body, ok := strings.Cut(rest, ",")
 	if !ok {
-		return nil, fmt.Errorf("%w: a data: URL without a comma", ErrImage)
+		return nil, fmt.Errorf("%w: the data: URL has no comma", ErrImage)
 	}
 	if !strings.HasSuffix(kind, ";base64") {
-		return nil, fmt.Errorf("%w: a data: URL that is not base64", ErrImage)
+		return nil, fmt.Errorf("%w: the data: URL is not base64", ErrImage)
 	}
 	return DecodeImage(body)
 }
@@ -383,7 +383,7 @@ func DecodeImage(text string) ([]byte, error) {
 		return r
 	}, text), "=")
 	if base64.RawStdEncoding.DecodedLen(len(text)) > MaxImageBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrImage, base64.RawStdEncoding.DecodedLen(len(text)), MaxImageBytes)
+		return nil, fmt.Errorf("%w: the file has %d bytes; the limit is %d", ErrImage, base64.RawStdEncoding.DecodedLen(len(text)), MaxImageBytes)
 	}
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {

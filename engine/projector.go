@@ -186,10 +186,10 @@ func (m *Model) project(o Options) error {
 	}
 	c := m.Config()
 	if p.Text != c.Embd {
-		return errors.Join(fmt.Errorf("%w: %s makes rows of %d values, %s (%s) takes %d", ErrProjector, p.Path, p.Text, m.Path, c.Name, c.Embd), p.Close())
+		return errors.Join(fmt.Errorf("%w: %s makes rows of %d values, but %s (%s) takes %d", ErrProjector, p.Path, p.Text, m.Path, c.Name, c.Embd), p.Close())
 	}
 	if parts := p.Width / p.Text; parts != 1+c.Deep {
-		return errors.Join(fmt.Errorf("%w: %s makes rows of %d × %d values, %s (%s) takes %d × %d", ErrProjector, p.Path, parts, p.Text, m.Path, c.Name, 1+c.Deep, c.Embd), p.Close())
+		return errors.Join(fmt.Errorf("%w: %s makes rows of %d × %d values, but %s (%s) takes %d × %d", ErrProjector, p.Path, parts, p.Text, m.Path, c.Name, 1+c.Deep, c.Embd), p.Close())
 	}
 	m.projector = p
 	return nil

@@ -179,7 +179,7 @@ func (m *Model) parse(ctx context.Context, r *Request) (a asked, err error) {
 	}
 	switch {
 	case n != 1:
-		return a, fmt.Errorf("%w: needs exactly one of messages, text and tokens as its prompt", ErrRequest)
+		return a, fmt.Errorf("%w: the prompt must be exactly one of messages, text and tokens", ErrRequest)
 	case r.Tokens != nil:
 		if err := m.Config().CheckTokens(r.Tokens); err != nil {
 			return a, fmt.Errorf("%w: %w", ErrRequest, err)

@@ -77,11 +77,11 @@ type stopper struct {
 func newStopper(stops []string) (stopper, error) {
 	var s stopper
 	if len(stops) > maxStops {
-		return s, fmt.Errorf("%w: %d stop strings, at most %d", ErrRequest, len(stops), maxStops)
+		return s, fmt.Errorf("%w: %d stop strings are too many; the limit is %d", ErrRequest, len(stops), maxStops)
 	}
 	for _, t := range stops {
 		if len(t) > maxStop {
-			return s, fmt.Errorf("%w: a stop string of %d bytes, at most %d", ErrRequest, len(t), maxStop)
+			return s, fmt.Errorf("%w: a stop string of %d bytes is too long; the limit is %d", ErrRequest, len(t), maxStop)
 		}
 		if t != "" {
 			s.stops = append(s.stops, []byte(t))

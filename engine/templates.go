@@ -57,7 +57,7 @@ func (m *Model) templateOf(c *Chat) (*chat.Template, error) {
 		return m.template()
 	}
 	if len(c.Template) > maxTemplate {
-		return nil, fmt.Errorf("%w: a chat template of %d bytes, at most %d", ErrRequest, len(c.Template), maxTemplate)
+		return nil, fmt.Errorf("%w: a chat template of %d bytes is too long; the limit is %d", ErrRequest, len(c.Template), maxTemplate)
 	}
 	m.templates.mu.Lock()
 	defer m.templates.mu.Unlock()

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"godwit/engine/backend"
 	"godwit/engine/chat"
@@ -110,7 +109,7 @@ func (e *Engine) warnSaturated() {
 				continue
 			}
 			e.warned = true
-			e.log.Warn(fmt.Sprintf("kv: infinite or NaN scales of %v were clamped to the f16 range (see GET /api/kv)", kv.Side(s)), "layer", i)
+			e.log.Warn("kv scales clamped", "layer", i, "side", kv.Side(s), "blocks", n)
 			return
 		}
 	}

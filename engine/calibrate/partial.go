@@ -120,7 +120,7 @@ func decodePartial(r io.Reader) (*partial, error) {
 	want := sum.Sum(nil)
 	got := make([]byte, sha256.Size)
 	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, want) {
-		return nil, fmt.Errorf("%w: its checksum does not match, it is damaged", kv.ErrCalibration)
+		return nil, fmt.Errorf("%w: it is damaged, because its checksum does not match", kv.ErrCalibration)
 	}
 	p.body = body
 	if p.Read == 0 {

@@ -214,17 +214,17 @@ func (b *Base) check(e *engine.Engine, chunks [][]llm.Token, w *Window) error {
 	h, vocab := &b.head, e.Config().Vocab
 	switch {
 	case h.Vocab != vocab:
-		return fmt.Errorf("%w %s: a vocabulary of %d tokens, the model's has %d", ErrBase, b.path, h.Vocab, vocab)
+		return fmt.Errorf("%w %s: it has a vocabulary of %d tokens, but the model's has %d", ErrBase, b.path, h.Vocab, vocab)
 	case h.Model != identity(e):
-		return fmt.Errorf("%w %s: of another model, %q (%.12s…), this one is %q (%.12s…)", ErrBase, b.path, h.Name, h.Model, e.Config().Name, identity(e))
+		return fmt.Errorf("%w %s: it is of another model, %q (%.12s…); this one is %q (%.12s…)", ErrBase, b.path, h.Name, h.Model, e.Config().Name, identity(e))
 	case h.Context != w.Context || len(h.Chunks) < len(chunks):
-		return fmt.Errorf("%w %s: %d chunks of %d tokens, asked are %d of %d", ErrBase, b.path, len(h.Chunks), h.Context, len(chunks), w.Context)
+		return fmt.Errorf("%w %s: it has %d chunks of %d tokens, but this run needs %d of %d", ErrBase, b.path, len(h.Chunks), h.Context, len(chunks), w.Context)
 	case max(h.Every, 1) != max(w.Every, 1):
-		return fmt.Errorf("%w %s: one prediction of %d, asked is one of %d", ErrBase, b.path, max(h.Every, 1), max(w.Every, 1))
+		return fmt.Errorf("%w %s: it has one of every %d predictions, but this run needs one of every %d", ErrBase, b.path, max(h.Every, 1), max(w.Every, 1))
 	}
 	for i, c := range chunks {
 		if h.Chunks[i] != hashChunk(c) {
-			return fmt.Errorf("%w %s: of another text, chunk %d differs", ErrBase, b.path, i)
+			return fmt.Errorf("%w %s: it is of another text; chunk %d differs", ErrBase, b.path, i)
 		}
 	}
 	return nil

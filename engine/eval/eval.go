@@ -42,7 +42,7 @@ type Window struct {
 // chunks cuts tokens up.
 func (w *Window) chunks(tokens []llm.Token) ([][]llm.Token, error) {
 	if w.Context < MinWindow {
-		return nil, fmt.Errorf("%w: %d tokens, at least %d", ErrWindow, w.Context, MinWindow)
+		return nil, fmt.Errorf("%w: it has %d tokens; the minimum is %d", ErrWindow, w.Context, MinWindow)
 	}
 	n := len(tokens) / w.Context
 	if w.Chunks > 0 {

@@ -150,7 +150,7 @@ func TestBase(t *testing.T) {
 	if k, err := eval.KLDFrom(t.Context(), few, packed, tokens, sparse); err != nil || k.Tokens != 2*8 || !(k.Mean > stored.Mean/2 && k.Mean < 2*stored.Mean) {
 		t.Errorf("one prediction of 4: %+v, of all %g, %v", k, stored.Mean, err)
 	}
-	if _, err := eval.KLDFrom(t.Context(), few, packed, tokens, w); !errors.Is(err, eval.ErrBase) || !strings.Contains(err.Error(), "one prediction of 4") {
+	if _, err := eval.KLDFrom(t.Context(), few, packed, tokens, w); !errors.Is(err, eval.ErrBase) || !strings.Contains(err.Error(), "one of every 4 predictions") {
 		t.Errorf("all predictions against a base of some: %v", err)
 	}
 	if one, err := eval.KLDFrom(t.Context(), base, packed, tokens, eval.Window{Context: 64, Chunks: 1}); err != nil || one.Tokens != 31 {
@@ -177,7 +177,7 @@ func TestWrongBase(t *testing.T) {
 	for what, run := range map[string]func() error{
 		"another model": func() error { _, err := eval.KLDFrom(t.Context(), base, model, tokens, w); return err },
 		"another text":  func() error { _, err := eval.KLDFrom(t.Context(), base, e, other, w); return err },
-		"tokens, asked": func() error {
+		"this run needs": func() error {
 			_, err := eval.KLDFrom(t.Context(), base, e, tokens, eval.Window{Context: 32})
 			return err
 		},

@@ -113,7 +113,7 @@ func (a *asker) continueLine(ctx context.Context, prompt []llm.Token, want strin
 // room refuses a prompt that the context cannot hold.
 func (a *asker) room(what string, tokens int) error {
 	if most := a.e.Context(); tokens > most {
-		return fmt.Errorf("%w: %s of %d tokens, the context holds %d", engine.ErrTooLong, what, tokens, most)
+		return fmt.Errorf("%w: %s of %d tokens does not fit into the context of %d", engine.ErrTooLong, what, tokens, most)
 	}
 	return nil
 }

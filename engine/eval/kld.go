@@ -154,7 +154,7 @@ func overlap(a, b []int32) float64 {
 func KLD(ctx context.Context, base, e *engine.Engine, tokens []llm.Token, w Window) (KLDResult, error) {
 	vocab := e.Config().Vocab
 	if base.Config().Vocab != vocab {
-		return KLDResult{}, fmt.Errorf("the base has a vocabulary of %d, the model one of %d", base.Config().Vocab, vocab)
+		return KLDResult{}, fmt.Errorf("the base has a vocabulary of %d tokens, but the model has one of %d", base.Config().Vocab, vocab)
 	}
 	rows := make([]float32, 0, (w.Context/2)*vocab)
 	prepare := func(_ int, c []llm.Token) error {

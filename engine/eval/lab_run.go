@@ -136,7 +136,7 @@ func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase boo
 		r, err = Speed(ctx, e, s.SpeedDepths, s.SpeedPrompt, s.SpeedGen, s.SpeedRuns, progress)
 		c.Speed = &r
 	default:
-		err = fmt.Errorf("no task %q", c.Task)
+		err = fmt.Errorf("there is no task %q", c.Task)
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []Choic
 	tokens := tok.EncodeText(l.Text, true, false)
 	n := l.Size.AgreeBehind + l.Size.Agree
 	if len(tokens) < n {
-		return fmt.Errorf("%w: %d tokens, wanted %d", ErrShort, len(tokens), n)
+		return fmt.Errorf("%w: it has %d tokens, but %d are needed", ErrShort, len(tokens), n)
 	}
 	got, err := Choices(ctx, e, tokens[:n], l.Size.AgreeBehind, progress)
 	if err != nil {

@@ -142,14 +142,14 @@ func (p *Params) Validate() error {
 	}
 	for tok, b := range p.LogitBias {
 		if tok < 0 {
-			return fmt.Errorf("%w: logit_bias has token %d", ErrParam, tok)
+			return fmt.Errorf("%w: logit_bias has the token %d, which is negative", ErrParam, tok)
 		}
 		if !(b >= -maxBias && b <= maxBias) && !math.IsInf(b, -1) {
 			return fmt.Errorf("%w: logit_bias of token %d is %v, want %d to %d", ErrParam, tok, b, -maxBias, maxBias)
 		}
 	}
 	if n := len(p.DRYBreakers); n > maxBreakers {
-		return fmt.Errorf("%w: dry_sequence_breakers has %d entries, at most %d", ErrParam, n, maxBreakers)
+		return fmt.Errorf("%w: dry_sequence_breakers has %d entries; the limit is %d", ErrParam, n, maxBreakers)
 	}
 	for i, b := range p.DRYBreakers {
 		if len(b) == 0 || len(b) > maxBreakerBytes {

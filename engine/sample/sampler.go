@@ -52,7 +52,7 @@ func New(p Params, vocab int, piece func(llm.Token) []byte) (*Sampler, error) {
 	s := &Sampler{p: p, vocab: vocab, piece: piece, seed: p.Seed}
 	for _, t := range slices.Sorted(maps.Keys(p.LogitBias)) {
 		if int(t) >= vocab {
-			return nil, fmt.Errorf("%w: logit_bias has token %d, the vocabulary %d", ErrParam, t, vocab)
+			return nil, fmt.Errorf("%w: logit_bias has the token %d, but the vocabulary has %d tokens", ErrParam, t, vocab)
 		}
 		s.bias = append(s.bias, change{t, float32(p.LogitBias[t])})
 	}
