@@ -19,7 +19,7 @@ func (s *Server) enter(r *http.Request) error {
 		return nil
 	default:
 	}
-	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d requests are waiting already", cap(s.flight))
+	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "too many requests: %d are already waiting, which is the limit", cap(s.flight))
 	end := time.NewTimer(flightWait)
 	defer end.Stop()
 	again := time.NewTicker(readerGrace / 10)
@@ -62,7 +62,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		}
 		if !s.raw.try(size) {
 			_, _ = io.Copy(io.Discard, limited) // if the connection broke during the upload, the client would not read the error
-			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "large bodies of other requests already use all %d bytes", rawBytes)
+			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "other requests with large bodies use up the limit of %d bytes; try again later", rawBytes)
 		}
 		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
 		var rest []byte
@@ -75,7 +75,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body arrived too slowly: %d bytes, then nothing", len(data))
+		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body arrived too slowly: nothing after %d bytes", len(data))
 	case err != nil:
 		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
 	}
@@ -96,7 +96,7 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	}
 	ctx, cancel := s.context(r)
 	defer cancel()
-	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "other requests use the limit of %d bytes; this one needs %d", valueBytes, bytes)
+	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the body has %d bytes, and other requests use up the common limit of %d bytes; try again later", bytes, valueBytes)
 	ctx, stop := context.WithTimeoutCause(ctx, s.guard.turn, full)
 	defer stop()
 	if err := s.values.acquire(ctx, bytes); err != nil {
@@ -118,6 +118,6 @@ func (s *Server) note(w http.ResponseWriter, notices wire.Notices, unused []stri
 		}
 	}
 	if len(unused) > 0 {
-		s.log.Debug("fields have no effect", "fields", unused)
+		s.log.Debug("request fields ignored", "fields", unused)
 	}
 }

@@ -20,7 +20,7 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if s.pool.Standing(m.Path).State != pool.Loaded {
-			e := wire.Fault(http.StatusNotFound, wire.NotFound, "model %s is not loaded; GET /api/kv/plan shows the plan of a load", m.Name)
+			e := wire.Fault(http.StatusNotFound, wire.NotFound, "model %s is not loaded; GET /api/kv/plan shows what a load would store", m.Name)
 			e.Code = "model_not_loaded"
 			return e
 		}

@@ -45,7 +45,7 @@ func (d *downloads) begin(job *wire.Download) error {
 		}
 	}
 	if running >= maxRunning {
-		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d models are already being downloaded", running)
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d models are already being downloaded, which is the limit", running)
 	}
 	if len(d.list) >= maxDownloads {
 		if i := slices.IndexFunc(d.list, func(x *wire.Download) bool { return x.Status != "downloading" }); i >= 0 {

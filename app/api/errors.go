@@ -52,7 +52,7 @@ func inUse(err error, name string) error {
 }
 
 // errNoLibrary rejects downloads on a server with a single model file.
-var errNoLibrary = wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has no library")
+var errNoLibrary = wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server serves one model and has no library")
 
 // explain converts any error to the message for the client.
 func (s *Server) explain(err error) *wire.Error {
@@ -146,5 +146,5 @@ func (s *Server) withVision() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; models here that do: " + strings.Join(names, ", ")
+	return "; models with a projector: " + strings.Join(names, ", ")
 }

@@ -86,14 +86,14 @@ func hostOnly(host string) string {
 // is done.
 func (g *guard) check(r *http.Request) error {
 	if !g.hostAllowed(r) {
-		return forbidden("host_not_allowed", "host %.128q is not allowed, only localhost, 127.0.0.1 and [::1]; --allowed-host adds names", r.Host)
+		return forbidden("host_not_allowed", "host %.128q is not allowed; use localhost, 127.0.0.1 or [::1], or add the name with --allowed-host", r.Host)
 	}
 	origins := r.Header.Values("Origin")
 	if len(origins) > 1 {
-		return forbidden("origin_not_allowed", "more than one origin")
+		return forbidden("origin_not_allowed", "the request has more than one Origin header")
 	}
 	if len(origins) == 1 && !g.originAllowed(origins[0], r.Host) {
-		return forbidden("origin_not_allowed", "origin %.128q is not allowed; --allowed-origin adds one", origins[0])
+		return forbidden("origin_not_allowed", "origin %.128q is not allowed; add it with --allowed-origin", origins[0])
 	}
 	// Browsers send this even without an Origin, as for images and scripts.
 	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && (site == "cross-site" || site == "same-site") {
@@ -169,7 +169,7 @@ func (g *guard) authorise(r *http.Request) error {
 	if match == 1 {
 		return nil
 	}
-	e := wire.Fault(http.StatusUnauthorized, wire.Unauthorized, "a valid API key is needed: Authorization: Bearer KEY, or x-api-key: KEY")
+	e := wire.Fault(http.StatusUnauthorized, wire.Unauthorized, "a valid API key is required in the header Authorization: Bearer KEY or x-api-key: KEY")
 	e.Code = "invalid_api_key"
 	return e
 }

@@ -32,7 +32,7 @@ var imageClient = &http.Client{
 	},
 	CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if len(via) > imageRedirects {
-			return fmt.Errorf("more than %d redirections", imageRedirects)
+			return fmt.Errorf("the address redirects more than %d times", imageRedirects)
 		}
 		return checkScheme(r.URL)
 	},
@@ -105,7 +105,7 @@ func fetchImage(ctx context.Context, address string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", engine.ErrImage, err)
 	}
 	if len(data) > engine.MaxImageBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes", engine.ErrImage, engine.MaxImageBytes)
+		return nil, fmt.Errorf("%w: the file is larger than %d bytes", engine.ErrImage, engine.MaxImageBytes)
 	}
 	return data, nil
 }

@@ -154,7 +154,7 @@ func TestMessagesBlocks(t *testing.T) {
 		`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}`,
 	} {
 		_, err := anthropic.ParseMessages([]byte(`{"max_tokens":5,"messages":[{"role":"user","content":[`+body+`]}]}`), anthropic.Options{})
-		if err == nil || !strings.Contains(err.Error(), "only text is read here") {
+		if err == nil || !strings.Contains(err.Error(), "only text documents are") {
 			t.Errorf("%s: %v", body, err)
 		}
 	}

@@ -104,7 +104,7 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 		route, ok := routes[method]
 		if !ok {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			e := wire.Fault(http.StatusMethodNotAllowed, wire.Invalid, "%s is not allowed for %s, only %s", clipPath(r.Method), clipPath(r.URL.Path), strings.Join(allowed, ", "))
+			e := wire.Fault(http.StatusMethodNotAllowed, wire.Invalid, "%s is not allowed for %s; use %s", clipPath(r.Method), clipPath(r.URL.Path), strings.Join(allowed, ", "))
 			e.Code = "method_not_allowed"
 			s.fail(w, form, e)
 			return

@@ -174,7 +174,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 	case e := <-closed:
 		return errors.Join(err, e)
 	case <-leave.C:
-		s.log.Warn("stopped while the device was still in a step")
+		s.log.Warn("stopped during a step of the device")
 		return err
 	}
 }

@@ -21,7 +21,7 @@ var _ ollama.Store = store{}
 func (v store) Library() (*hub.Library, error) {
 	lib := v.s.pool.Library()
 	if lib == nil || v.s.pool.Only() {
-		return nil, wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has one model; start godwit serve without a model to make others")
+		return nil, wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server serves one model; to create models, start godwit serve without a model")
 	}
 	return lib, nil
 }
@@ -52,7 +52,7 @@ func (s *Server) libraryRoutes() []wire.Route {
 func (v service) Download(name string) (wire.Download, error) {
 	s := v.s
 	if s.pool.Library() == nil {
-		return wire.Download{}, wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has no library")
+		return wire.Download{}, wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server serves one model and has no library")
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "https://huggingface.co/"), "hf.co/"), ":latest")
 	if m, err := s.pool.Named(name); err == nil {

@@ -40,7 +40,7 @@ func (d *dialect) startBatch(w http.ResponseWriter, r *http.Request) error {
 	for (len(q.list) >= batchesMost || q.bytes+b.bytes > batchBytes) && q.dropEnded() {
 	}
 	if len(q.list) >= batchesMost || q.bytes+b.bytes > batchBytes || q.waiting+len(list) > batchRequests {
-		return wire.Fault(http.StatusTooManyRequests, wire.Unavailable, "%d batches with %d requests and %d bytes are waiting; at most %d, %d and %d",
+		return wire.Fault(http.StatusTooManyRequests, wire.Unavailable, "too many batches: %d with %d waiting requests and %d bytes are kept; the limits are %d, %d and %d",
 			len(q.list), q.waiting, q.bytes, batchesMost, batchRequests, batchBytes)
 	}
 	q.list, q.bytes, q.waiting = append(q.list, b), q.bytes+b.bytes, q.waiting+len(list)
@@ -136,7 +136,7 @@ func (q *batches) find(id, key string) (*batch, error) {
 	if i := slices.IndexFunc(q.list, func(b *batch) bool { return b.ID == id && b.from.Key == key }); i >= 0 {
 		return q.list[i], nil
 	}
-	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "no batch %.128q; batches are kept until the server stops", id)
+	return nil, wire.Fault(http.StatusNotFound, wire.NotFound, "there is no batch %.128q; batches are kept until the server stops", id)
 }
 
 // withBatch calls do with a batch and sends the result.
@@ -175,7 +175,7 @@ func (d *dialect) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	q := &d.batches
 	return d.withBatch(w, r, func(b *batch) (any, error) {
 		if b.Ended != nil {
-			return nil, wire.Fault(http.StatusConflict, wire.Invalid, "batch %s has ended", b.ID)
+			return nil, wire.Fault(http.StatusConflict, wire.Invalid, "batch %s has already ended", b.ID)
 		}
 		at := Timestamp(time.Now())
 		b.Status, b.Cancelled = "canceling", &at

@@ -56,7 +56,7 @@ func (r *reading) resultBlock(raw json.RawMessage, path string) (string, error) 
 		name, err := wire.Text(o.Value("tool_name"), path+".tool_name")
 		return "Tool found: " + name, err
 	}
-	r.notices.Add("blocks of type %.64q in tool results left out: only text is read here", kind)
+	r.notices.Add("blocks of type %.64q in tool results left out, because only text is supported", kind)
 	return fmt.Sprintf("[%.64s left out: only text is read here]", kind), nil
 }
 
@@ -114,7 +114,7 @@ func documentText(o wire.Object, path string) (string, error) {
 		}
 		return string(b), nil
 	}
-	return "", unsupported(path, "documents of type %.64q and media type %.64q are not supported, only text is read here", kind, media)
+	return "", unsupported(path, "documents of type %.64q and media type %.64q are not supported; only text documents are", kind, media)
 }
 
 // image returns the URL of a picture.
@@ -146,5 +146,5 @@ func image(o wire.Object, path string) (string, error) {
 		}
 		return url, wire.CheckImage(url, path+".url")
 	}
-	return "", unsupported(path+".type", "pictures of source type %.64q are not supported, only base64 and url are", kind)
+	return "", unsupported(path+".type", "pictures of source type %.64q are not supported; only base64 and url are", kind)
 }

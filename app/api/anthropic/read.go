@@ -81,7 +81,7 @@ func (p *Prompt) rest(r *reading) {
 		}
 	}
 	if len(p.Servers) > 0 {
-		r.notices.Add("mcp_servers skipped: this server opens no connections")
+		r.notices.Add("mcp_servers skipped, because this server does not connect to MCP servers")
 	}
 }
 
@@ -228,10 +228,10 @@ func (m *turn) block(role string, raw json.RawMessage, path string) error {
 		m.parts.Text(s)
 		return err
 	case role == "assistant" && (kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result")):
-		m.t.notices.Add("blocks of type %.64q skipped: another server ran that tool", kind)
+		m.t.notices.Add("blocks of type %.64q skipped, because another server ran that tool", kind)
 		return nil
 	}
-	return unsupported(path, "blocks of type %.64q are not supported in a message with the role %s, only text is read here", kind, role)
+	return unsupported(path, "blocks of type %.64q are not supported in a message with the role %s", kind, role)
 }
 
 func unsupported(path, format string, args ...any) error {

@@ -72,7 +72,7 @@ func (p *Prompt) tools(r *reading) (map[string]bool, error) {
 		tools = append(tools, t.openai())
 	}
 	if len(p.Tools) > 0 && len(tools) == 0 {
-		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and there is no other tool", p.Tools[0].Type)
+		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and the request has no other tool", p.Tools[0].Type)
 	}
 	if len(tools) > 0 {
 		r.chat.Tools = wire.RawList(tools)

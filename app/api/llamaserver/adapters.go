@@ -57,7 +57,7 @@ func (d *dialect) setLoras(w http.ResponseWriter, r *http.Request) error {
 		return wire.Bad("", "the body is %s, want a list of {\"id\": 0, \"scale\": 1}", wire.Kind(body))
 	}
 	if len(items) > 256 {
-		return wire.Bad("", "%d entries, at most 256", len(items))
+		return wire.Bad("", "%d entries are too many; the limit is 256", len(items))
 	}
 	by := map[string]float32{}
 	for _, a := range list {
@@ -69,7 +69,7 @@ func (d *dialect) setLoras(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if *q.ID >= len(list) {
-			return wire.Bad("id", "there is no adapter %d; the server was started with %d (--lora)", *q.ID, len(list))
+			return wire.Bad("id", "there is no adapter %d; the server was started with %d adapters (--lora)", *q.ID, len(list))
 		}
 		by[list[*q.ID].Path] = float32(*q.Scale)
 	}

@@ -101,7 +101,7 @@ func ParseCompletion(body []byte) (*Call, error) {
 		return nil, err
 	}
 	if n := len(c.prompts) * c.each(); n > maxAnswers {
-		return nil, wire.Bad("prompt", "%d answers to each of %d prompts, at most %d together", c.each(), len(c.prompts), maxAnswers)
+		return nil, wire.Bad("prompt", "%d answers to each of %d prompts are too many; the limit is %d answers in total", c.each(), len(c.prompts), maxAnswers)
 	}
 	return c, c.compile()
 }
@@ -166,7 +166,7 @@ func readPrompts(raw json.RawMessage, path string) ([][]part, error) {
 		return [][]part{one}, err
 	}
 	if len(list) > maxAnswers {
-		return nil, wire.Bad(path, "%d prompts, at most %d", len(list), maxAnswers)
+		return nil, wire.Bad(path, "%d prompts are too many; the limit is %d", len(list), maxAnswers)
 	}
 	out := make([][]part, len(list))
 	for i, item := range list {

@@ -39,7 +39,7 @@ func illustrated(raw json.RawMessage, path string) ([]part, error) {
 		}
 	}
 	if n := strings.Count(p.text, engine.ImageMarker); n != len(p.images) {
-		return nil, wire.Bad(path, "%d markers %s in the text, %d pictures", n, engine.ImageMarker, len(p.images))
+		return nil, wire.Bad(path, "the text has %d markers %s, but there are %d pictures", n, engine.ImageMarker, len(p.images))
 	}
 	return []part{p}, nil
 }
@@ -63,7 +63,7 @@ func insertImages(prompts [][]part, list []ImageData) error {
 		return nil
 	}
 	if len(prompts) != 1 || len(prompts[0]) != 1 || prompts[0][0].tokens != nil || prompts[0][0].images != nil {
-		return wire.Bad("image_data", "needs a single text as the prompt")
+		return wire.Bad("image_data", "pictures require a prompt that is a single text")
 	}
 	byID := make(map[int]int)
 	for i, d := range list {
@@ -83,7 +83,7 @@ func insertImages(prompts [][]part, list []ImageData) error {
 		return engine.ImageMarker
 	})
 	if failed == nil && len(used) < len(byID) {
-		return wire.Bad("image_data", "%d pictures, but only %d have a marker such as [img-%d] in the prompt", len(list), len(used), list[0].ID)
+		return wire.Bad("image_data", "there are %d pictures, but only %d have a marker such as [img-%d] in the prompt", len(list), len(used), list[0].ID)
 	}
 	return failed
 }

@@ -77,7 +77,7 @@ func (d *dialect) slots(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) slot(w http.ResponseWriter, r *http.Request) error {
 	id, err := strconv.Atoi(r.PathValue("id"))
 	if err != nil || id < 0 {
-		return wire.Bad("id", "%.64q is not a slot", r.PathValue("id"))
+		return wire.Bad("id", "%.64q is not a slot number", r.PathValue("id"))
 	}
 	action := r.URL.Query().Get("action")
 	var file SlotFile

@@ -110,7 +110,7 @@ type counted struct {
 
 func (c *counted) Write(b []byte) (int, error) {
 	if int64(len(b)) > c.left {
-		e := wire.Fault(http.StatusInsufficientStorage, wire.Invalid, "the state is larger than --state-budget, %d bytes", c.n+c.left)
+		e := wire.Fault(http.StatusInsufficientStorage, wire.Invalid, "the state is larger than the limit of %d bytes (--state-budget)", c.n+c.left)
 		return 0, e
 	}
 	n, err := c.w.Write(b)

@@ -66,7 +66,7 @@ type DetokenizeRequest struct {
 func (r *DetokenizeRequest) Check(vocab int) error {
 	for i, t := range r.Tokens {
 		if int(t) >= vocab {
-			return wire.Bad(fmt.Sprintf("tokens[%d]", i), "%d is not in the vocabulary of %d", t, vocab)
+			return wire.Bad(fmt.Sprintf("tokens[%d]", i), "%d is not a token; the vocabulary has %d tokens", t, vocab)
 		}
 	}
 	return nil

@@ -101,7 +101,7 @@ func (c *Chats) parse(body []byte) (*call, error) {
 	case q.Previous != "":
 		past, ok := c.find(q.Previous)
 		if !ok {
-			e := wire.Bad("previous_response_id", "unknown response %.64q; the server keeps the last %d conversations until it stops", q.Previous, maxChats)
+			e := wire.Bad("previous_response_id", "there is no response %.64q; the server keeps only the last %d conversations, until it stops", q.Previous, maxChats)
 			e.Code = "response_not_found"
 			return nil, e
 		}
@@ -171,7 +171,7 @@ func input(raw json.RawMessage) (json.RawMessage, error) {
 			}
 			parts.Image(url)
 		default:
-			e := wire.Bad(path+".type", "%.64q is not supported, only message, text and image are", kind)
+			e := wire.Bad(path+".type", "%.64q is not supported; only message, text and image are", kind)
 			e.Code = "unsupported_content"
 			return nil, e
 		}

@@ -178,7 +178,7 @@ func licence(raw json.RawMessage) (string, error) {
 // files returns the digests of the files, by file name.
 func (c *Create) files() (map[string]string, error) {
 	if wire.IsNull(c.Files) {
-		return nil, wire.Bad("from", "this field or files is required")
+		return nil, wire.Bad("from", "either this field or files is required")
 	}
 	list, err := wire.ReadObject(c.Files, "files")
 	if err != nil {
@@ -226,7 +226,7 @@ func (m maker) blob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !has {
-		return wire.Fault(http.StatusNotFound, wire.NotFound, "no file with the digest %.80q", r.PathValue("digest"))
+		return wire.Fault(http.StatusNotFound, wire.NotFound, "there is no file with the digest %.80q", r.PathValue("digest"))
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
@@ -247,5 +247,5 @@ func (m maker) upload(w http.ResponseWriter, r *http.Request) error {
 
 // push answers POST /api/push.
 func (m maker) push(http.ResponseWriter, *http.Request) error {
-	return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "Godwit uploads nothing: models stay on this machine")
+	return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "Godwit uploads nothing, so models stay on this machine")
 }

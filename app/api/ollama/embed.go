@@ -27,7 +27,7 @@ func (d dialect) embed(w http.ResponseWriter, r *http.Request) error {
 		for _, row := range rows {
 			wire.Unit(row)
 			if q.Dimensions != nil && *q.Dimensions != len(row) {
-				return wire.Bad("dimensions", "%d is not supported, only %d", *q.Dimensions, len(row))
+				return wire.Bad("dimensions", "%d is not supported; the model has %d dimensions", *q.Dimensions, len(row))
 			}
 		}
 		wire.WriteJSON(w, http.StatusOK, Embeddings{

@@ -130,9 +130,9 @@ func ParseGenerate(body []byte) (*Call, error) {
 	c := &Call{Common: r.Common, text: true, load: r.Prompt == ""}
 	switch {
 	case len(r.Images) > 0 && (r.Raw || r.Suffix != ""):
-		return nil, wire.Bad("images", "raw and suffix use no template, which pictures need")
+		return nil, wire.Bad("images", "pictures need the chat template, which raw and suffix do not use")
 	case r.Template != "" && (r.Raw || r.Suffix != ""):
-		return nil, wire.Bad("template", "raw and suffix use no template")
+		return nil, wire.Bad("template", "raw and suffix do not use a template")
 	case r.Suffix != "":
 		c.gap, c.load = &engine.Gap{Before: r.Prompt, After: r.Suffix}, false
 	case r.Raw:
@@ -249,7 +249,7 @@ func (c *Call) common() (err error) {
 		on, most := n > 0, int(min(n, math.MaxInt32))
 		c.think, c.budget = &on, &most
 	default:
-		return wire.Bad("think", "want a boolean or a level, got %s", wire.Kind(c.Think))
+		return wire.Bad("think", "want a boolean, or one of low, medium, high, got %s", wire.Kind(c.Think))
 	}
 	if c.Top != nil && *c.Top > 0 && !c.Logprobs {
 		return wire.Bad("top_logprobs", "requires logprobs to be true")

@@ -83,7 +83,7 @@ func reply(w http.ResponseWriter, body any, err error) error {
 // keptResponse answers GET /v1/responses/{id}.
 func (d *dialect) keptResponse(w http.ResponseWriter, r *http.Request) error {
 	if v := r.URL.Query().Get("stream"); v != "" && v != "false" {
-		return wire.Bad("stream", "a kept response is not streamed")
+		return wire.Bad("stream", "kept responses cannot be streamed")
 	}
 	body, err := d.memory.Body(r.PathValue("id"))
 	return reply(w, body, err)

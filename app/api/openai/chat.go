@@ -71,7 +71,7 @@ func (p *Prediction) text() (string, error) {
 	}
 	var parts []struct{ Type, Text string }
 	if err := json.Unmarshal(p.Content, &parts); err != nil {
-		return "", wire.Bad("prediction.content", "is neither a string nor a list of text parts")
+		return "", wire.Bad("prediction.content", "want a string or a list of text parts")
 	}
 	for i, part := range parts {
 		if part.Type != "text" {
@@ -193,7 +193,7 @@ func unlimited(n **int, field string) error {
 		*n = nil
 		return nil
 	}
-	return wire.Bad(field, "%d is too small, at least 1, or -1 for no limit", **n)
+	return wire.Bad(field, "%d is too small; want at least 1, or -1 for no limit", **n)
 }
 
 // thinking sets the switches of reasoning models.

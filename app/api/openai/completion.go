@@ -65,11 +65,11 @@ func ParseCompletion(body []byte) (*Completion, error) {
 		c.n = *c.N
 	}
 	if len(c.prompts)*c.n > maxChoices {
-		return nil, wire.Bad("n", "%d answers to each of %d prompts, at most %d together", c.n, len(c.prompts), maxChoices)
+		return nil, wire.Bad("n", "%d answers to each of %d prompts are too many; the limit is %d answers in total", c.n, len(c.prompts), maxChoices)
 	}
 	switch {
 	case c.BestOf != nil && *c.BestOf != c.n:
-		return nil, wire.Bad("best_of", "%d is not supported, only the same as n", *c.BestOf)
+		return nil, wire.Bad("best_of", "%d is not supported; it must equal n", *c.BestOf)
 	case c.Echo && c.Logprobs != nil:
 		return nil, wire.Bad("echo", "not supported together with logprobs")
 	}
@@ -97,7 +97,7 @@ func readPrompts(raw json.RawMessage, path string) ([]prompt, error) {
 		return []prompt{{tokens: tokens}}, err
 	}
 	if len(list) > maxPrompts {
-		return nil, wire.Bad(path, "%d entries, at most %d", len(list), maxPrompts)
+		return nil, wire.Bad(path, "%d prompts are too many; the limit is %d", len(list), maxPrompts)
 	}
 	out := make([]prompt, len(list))
 	for i, item := range list {

@@ -64,7 +64,7 @@ func (in Inputs) Tokens(t Encoder, vocab, most int, field string) ([][]llm.Token
 		}
 		for _, id := range p.tokens {
 			if int(id) >= vocab {
-				return nil, wire.Bad(path, "token %d is not in the vocabulary of %d", id, vocab)
+				return nil, wire.Bad(path, "%d is not a token; the vocabulary has %d tokens", id, vocab)
 			}
 		}
 		if n := len(out[i]); n > most {
@@ -101,7 +101,7 @@ func (r *EmbeddingRequest) Answer(model string, rows [][]float32, tokens int) (*
 	out := &Embeddings{Object: "list", Data: []Embedding{}, Model: model, Usage: EmbeddingUsage{tokens, tokens}}
 	for i, row := range rows {
 		if r.Dimensions != nil && *r.Dimensions != len(row) {
-			return nil, wire.Bad("dimensions", "%d is not supported, only %d", *r.Dimensions, len(row))
+			return nil, wire.Bad("dimensions", "%d is not supported; the model has %d dimensions", *r.Dimensions, len(row))
 		}
 		e := Embedding{Object: "embedding", Index: i, Row: row}
 		if r.Format == "base64" {

@@ -100,7 +100,7 @@ func (in *items) add(raw json.RawMessage, path string) error {
 		return in.output(o, path)
 	}
 	if strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output") || strings.HasPrefix(kind, "mcp_") || strings.HasSuffix(kind, "compaction") {
-		in.c.notices.Add("items of type %.64q skipped: another server made them", kind)
+		in.c.notices.Add("items of type %.64q skipped, because another server made them", kind)
 		return nil
 	}
 	return wire.Bad(path+".type", "items of type %.64q are not supported", kind)
@@ -273,7 +273,7 @@ func (in *items) outputText(raw json.RawMessage, path string) (string, error) {
 		var kind string
 		_ = json.Unmarshal(o.Value("type"), &kind) // ReadContent rejects other forms
 		if kind == "input_image" || kind == "input_file" {
-			in.c.notices.Add("parts of type %.64q in tool outputs left out: only text is read here", kind)
+			in.c.notices.Add("parts of type %.64q in tool outputs left out, because only text is supported", kind)
 			text := wire.Object{}
 			text.SetText("type", "input_text")
 			text.SetText("text", fmt.Sprintf("[%s left out: only text is read here]", kind))

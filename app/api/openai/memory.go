@@ -116,7 +116,7 @@ func (m *Memory) drop(e *list.Element) {
 
 // missing returns the error for a response or item that is not kept.
 func missing(param, what, id string) *wire.Error {
-	e := wire.Fault(http.StatusNotFound, wire.NotFound, "%s %.128q not found; only recent ones are kept, until the server stops", what, id)
+	e := wire.Fault(http.StatusNotFound, wire.NotFound, "%s %.128q not found; the server keeps only recent ones, until it stops", what, id)
 	e.Param, e.Code = param, "not_found"
 	return e
 }
@@ -221,7 +221,7 @@ func (m *Memory) Begin(c *Responses, cancel context.CancelFunc) (body json.RawMe
 	}
 	m.mu.Unlock()
 	if full {
-		return nil, nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d background responses are already running", maxBackground)
+		return nil, nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d background responses are already running, which is the limit", maxBackground)
 	}
 	b := c.builder(&wire.Model{Name: c.Model})
 	b.r.Status = "queued"

@@ -43,7 +43,7 @@ func (c *Responses) offers() (*offers, error) {
 		}
 	}
 	if len(o.list) == 0 && o.skipped != "" {
-		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and there is no other tool", o.skipped)
+		return nil, wire.Bad("tools[0].type", "%.64q is not supported, and the request has no other tool", o.skipped)
 	}
 	return o, nil
 }
@@ -79,7 +79,7 @@ func (c *Responses) tool(o *offers, raw json.RawMessage, namespace, path string)
 			return err
 		}
 		if namespace != "" {
-			return wire.Bad(path, "namespaces do not nest")
+			return wire.Bad(path, "a namespace cannot contain a namespace")
 		}
 		for i, inner := range list {
 			if err := c.tool(o, inner, name, fmt.Sprintf("%s.tools[%d]", path, i)); err != nil {
@@ -99,7 +99,7 @@ func (c *Responses) tool(o *offers, raw json.RawMessage, namespace, path string)
 func (o *offers) add(c *Responses, f wire.Object, from origin) {
 	name := qualified(from.namespace, from.name)
 	if _, taken := o.from[name]; taken {
-		c.notices.Add("skipped a second tool named %.128q", name)
+		c.notices.Add("a second tool named %.128q skipped", name)
 		return
 	}
 	f.SetText("name", name)

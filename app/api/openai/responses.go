@@ -90,11 +90,11 @@ func ParseResponses(body []byte, m *Memory) (*Responses, error) {
 	}
 	switch {
 	case !wire.IsNull(c.Talk):
-		return nil, wire.Bad("conversation", "not supported, no conversations are stored; send the conversation in input")
+		return nil, wire.Bad("conversation", "not supported, because no conversations are stored; send the conversation in input")
 	case !wire.IsNull(c.Stored):
-		return nil, wire.Bad("prompt", "not supported, no prompts are stored; send its text in input")
+		return nil, wire.Bad("prompt", "not supported, because no prompts are stored; send the text in input")
 	case c.Background && c.ResponsesRequest.Stream:
-		return nil, wire.Bad("background", "a response cannot be streamed and run in the background; choose one")
+		return nil, wire.Bad("background", "a response cannot both be streamed and run in the background")
 	case c.Background && c.Store != nil && !*c.Store:
 		return nil, wire.Bad("background", "requires store, because the response is fetched later")
 	}

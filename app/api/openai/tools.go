@@ -134,7 +134,7 @@ func choiceMode(raw json.RawMessage, path string, names []string) (string, error
 		return s, nil
 	case "required":
 		if len(names) == 0 {
-			return "", wire.Bad(path, "required needs at least one tool")
+			return "", wire.Bad(path, "required is only possible with at least one tool")
 		}
 		return s, nil
 	}

@@ -207,7 +207,7 @@ func (p *Page) eraseTexts(texts [][]byte) {
 		ctx, cancel := p.lasting()
 		defer cancel()
 		if err := p.models.EraseText(ctx, keys); err != nil {
-			p.log.Warn("text of a deleted chat not erased from the cache", "err", err)
+			p.log.Warn("deleted chat not erased from the cache", "err", err)
 		}
 	})
 }
@@ -248,7 +248,7 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := p.o.Store.ExportJSON(r.Context(), w); err != nil {
-		p.log.Warn("export stopped", "err", err)
+		p.log.Warn("export not finished", "err", err)
 		panic(http.ErrAbortHandler) // an aborted response, so that the browser does not keep a partial file
 	}
 	return sent{}, nil

@@ -270,7 +270,7 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if !p.models.StopLoad(m.Path) && p.models.Standing(m.Path).State == pool.Loaded {
 		p.spawn(func() { // the load ended before it could be stopped
 			if err := p.unload(m.Path); err != nil {
-				p.log.Info("the load was stopped too late", "err", err)
+				p.log.Info("model not unloaded after a late stop", "err", err)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 	if err := json.Unmarshal(raw, &c); err != nil {
 		var other *json.UnmarshalTypeError
 		if errors.As(err, &other) {
-			return c, nil, bad(textChatField, cmp.Or(other.Field, "all"), other.Value)
+			return c, nil, bad(textChatField, cmp.Or(other.Field, "everything"), other.Value)
 		}
 		return c, nil, bad(textChatSettings, err)
 	}

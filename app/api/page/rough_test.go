@@ -148,7 +148,7 @@ func TestUnanswerable(t *testing.T) {
 	if len(made) != 2 || string(made[0].Settings) != "{}" || string(made[1].Settings) != "{}" {
 		t.Errorf("imported %+v", made)
 	}
-	if said := d.notices.all(); len(said) != 1 || !strings.Contains(said[0].Text, "1 more") {
+	if said := d.notices.all(); len(said) != 1 || !strings.Contains(said[0].Text, "left out: 1.") {
 		t.Errorf("notices %v", said)
 	}
 }

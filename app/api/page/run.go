@@ -146,7 +146,7 @@ func (w *writer) keepPrefix() {
 	defer cancel()
 	err := w.p.o.Store.KeepPrefix(ctx, w.a.message, w.kept[:])
 	if err != nil {
-		w.p.log.Warn("the text of a chat stays in the cache when the chat is deleted", "err", err)
+		w.p.log.Warn("chat text not tracked for deletion from the cache", "err", err)
 	}
 }
 

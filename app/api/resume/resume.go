@@ -115,11 +115,11 @@ func (p *replay) read(from int) (b []byte, wait <-chan struct{}, err error) {
 	case p.err != nil:
 		return nil, nil, p.err
 	case from < p.dropped:
-		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream now starts at byte %d, because byte %d was dropped", p.dropped, from)
+		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "byte %d of the stream is no longer stored; the stream now starts at byte %d", from, p.dropped)
 	case p.begins && from < end:
 		return bytes.Clone(p.buf[from-p.dropped:]), nil, nil
 	case p.ended && from > end:
-		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream has %d bytes; %d is beyond its end", end, from)
+		return nil, nil, wire.Fault(http.StatusRequestedRangeNotSatisfiable, wire.Invalid, "the stream has only %d bytes, so it cannot be read from byte %d", end, from)
 	case p.ended:
 		return nil, nil, nil
 	}
@@ -153,7 +153,7 @@ func (l *Streams) put(p *replay) error {
 	for len(l.list) >= replayMost {
 		i := slices.IndexFunc(l.list, func(o *replay) bool { o.mu.Lock(); defer o.mu.Unlock(); return o.ended })
 		if i < 0 {
-			return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d resumable streams are running; send the request without %s", replayMost, Header)
+			return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d resumable streams are already running, which is the limit; send the request without the header %s", replayMost, Header)
 		}
 		l.list = slices.Delete(l.list, i, i+1)
 	}
@@ -175,7 +175,7 @@ func (l *Streams) drop(id, key string) bool {
 // Answer answers a call with a stream that other requests can read again.
 func (l *Streams) Answer(w http.ResponseWriter, r *http.Request, id string, call wire.Call) error {
 	if len(id) > maxConvID {
-		return wire.Bad("", "%s has %d bytes, at most %d", Header, len(id), maxConvID)
+		return wire.Bad("", "%s has %d bytes; the limit is %d", Header, len(id), maxConvID)
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(l.host.Life(), wire.TallyKey{}, wire.TallyOf(r.Context())))
 	from := l.host.Client(r)
@@ -243,8 +243,8 @@ func conversation(r *http.Request) string {
 // Routes are the endpoints of resumable streams.
 func (l *Streams) Routes() []wire.Route {
 	return []wire.Route{
-		wire.On("GET", "/v1/stream", "Read a stream with X-Conversation-Id again, from a given byte on.", l.resume, nil, nil, "conv_id", "from"),
-		wire.On("DELETE", "/v1/stream", "End such a stream.", l.stop, nil, nil, "conv_id"),
+		wire.On("GET", "/v1/stream", "Read a stream again, from a given byte. The request that started it had the header X-Conversation-Id.", l.resume, nil, nil, "conv_id", "from"),
+		wire.On("DELETE", "/v1/stream", "End a stream whose request had the header X-Conversation-Id.", l.stop, nil, nil, "conv_id"),
 		wire.On("GET", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", l.resume, nil, nil, "from"),
 		wire.On("DELETE", "/v1/stream/{id}", "Same as /v1/stream?conv_id=.", l.stop, nil, nil),
 	}
@@ -268,7 +268,7 @@ func (l *Streams) resume(w http.ResponseWriter, r *http.Request) error {
 	}
 	l.mu.Unlock()
 	if p == nil {
-		return wire.Fault(http.StatusNotFound, wire.NotFound, "no stream of the conversation %.64q is kept", id)
+		return wire.Fault(http.StatusNotFound, wire.NotFound, "there is no stream for the conversation %.64q", id)
 	}
 	return follow(w, r, p, from)
 }

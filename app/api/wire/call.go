@@ -121,7 +121,7 @@ func (m *Model) check(t llm.Token, path string) error {
 	if m.Engine == nil || int(t) < m.Engine.Config().Vocab {
 		return nil
 	}
-	return Bad(path, "token %d is not in the vocabulary of %d", t, m.Engine.Config().Vocab)
+	return Bad(path, "%d is not a token; the vocabulary has %d tokens", t, m.Engine.Config().Vocab)
 }
 
 // Check rejects tokens outside of the vocabulary.

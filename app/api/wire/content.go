@@ -68,7 +68,7 @@ func readPart(part json.RawMessage, path string) (string, error) {
 	if !ok {
 		return "", &Error{
 			Status: 400, Type: Invalid, Code: "unsupported_content", Param: path,
-			Message: fmt.Sprintf("%s: parts of type %q are not supported, only text is read here", path, clip(kind)),
+			Message: fmt.Sprintf("%s: parts of type %q are not supported; this field reads only text", path, clip(kind)),
 		}
 	}
 	return Text(o.Value(name), path+"."+name)
@@ -117,11 +117,11 @@ func (s *Stops) DecodeWire(raw json.RawMessage, path string) error {
 		return err
 	}
 	if len(*s) > MaxStops {
-		return Bad(path, "%d stop strings, at most %d", len(*s), MaxStops)
+		return Bad(path, "%d stop strings are too many; the limit is %d", len(*s), MaxStops)
 	}
 	for i, text := range *s {
 		if len(text) > maxStop {
-			return Bad(fmt.Sprintf("%s[%d]", path, i), "%d bytes, at most %d", len(text), maxStop)
+			return Bad(fmt.Sprintf("%s[%d]", path, i), "%d bytes is too long; the limit is %d", len(text), maxStop)
 		}
 	}
 	return nil

@@ -216,7 +216,7 @@ func decodeString(raw json.RawMessage, dst reflect.Value, path string, f *field)
 		return err
 	}
 	if f.most > 0 && len(s) > f.most {
-		return Bad(path, "%d bytes, at most %d", len(s), f.most)
+		return Bad(path, "%d bytes is too long; the limit is %d", len(s), f.most)
 	}
 	if f.enum != nil {
 		found := false
@@ -250,7 +250,7 @@ func decodeList(raw json.RawMessage, dst reflect.Value, path string, f *field) e
 		return err
 	}
 	if f.most > 0 && len(list) > f.most {
-		return Bad(path, "%d entries, at most %d", len(list), f.most)
+		return Bad(path, "%d entries are too many; the limit is %d", len(list), f.most)
 	}
 	out := reflect.MakeSlice(dst.Type(), len(list), len(list))
 	inner := field{min: f.min, max: f.max, enum: f.enum}
@@ -324,9 +324,9 @@ func Number(raw json.RawMessage, path string, least, most *float64) (float64, er
 func bounds(x float64, path string, least, most *float64) error {
 	switch {
 	case least != nil && x < *least:
-		return Bad(path, "%v is too small, at least %v", x, *least)
+		return Bad(path, "%v is too small; the minimum is %v", x, *least)
 	case most != nil && x > *most:
-		return Bad(path, "%v is too large, at most %v", x, *most)
+		return Bad(path, "%v is too large; the maximum is %v", x, *most)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func IsNull(raw json.RawMessage) bool {
 // TooLong returns the error for a prompt with more tokens than fit in the
 // context.
 func TooLong(param string, tokens, context int) *Error {
-	e := Bad(param, "%d tokens, the context holds %d", tokens, context)
+	e := Bad(param, "%d tokens do not fit into the context of %d", tokens, context)
 	e.Type, e.Code, e.Prompt, e.Context = Overflow, "context_length_exceeded", tokens, context
 	return e
 }

@@ -119,7 +119,7 @@ func imageURL(part json.RawMessage, path string) (url string, ok bool, err error
 // picture.
 func CheckImage(url, path string) error {
 	if !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		return Bad(path, "want a data: URL, or one with http or https")
+		return Bad(path, "want a data:, http: or https: URL")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func CheckImage(url, path string) error {
 // Base64Image returns the URL of a picture file in base64.
 func Base64Image(media, data, path string) (string, error) {
 	if data == "" {
-		return "", Bad(path, "want the file of a picture in base64")
+		return "", Bad(path, "want an image file in base64")
 	}
 	if _, err := engine.DecodeImage(data); err != nil {
 		return "", Bad(path, "%v", err)

@@ -41,7 +41,7 @@ func ReadObject(raw json.RawMessage, path string) (Object, error) {
 		}
 		o.Set(key.(string), value)
 		if len(o) > maxMembers {
-			return nil, Bad(path, "more than %d keys", maxMembers)
+			return nil, Bad(path, "the object has more than %d keys", maxMembers)
 		}
 	}
 	return o, nil

@@ -26,8 +26,8 @@ type reuse struct {
 
 // reuseFields lists the fields of reuse with their types and descriptions.
 var reuseFields = []struct{ name, kind, help string }{
-	{"cache_prompt", "boolean", "false: compute the whole prompt again."},
-	{"cache_store", "boolean", "false: keep nothing of the request when its answer ends."},
+	{"cache_prompt", "boolean", "If false, compute the whole prompt again."},
+	{"cache_store", "boolean", "If false, keep nothing of the request after its answer."},
 	{"cache_salt", "string", "Only requests with the same value share stored prompts."},
 }
 
@@ -52,7 +52,7 @@ func (u *reuse) decode(object map[string]json.RawMessage, path string) (err erro
 			return err
 		}
 		if len(u.salt) > maxSalt {
-			return Bad(join(path, "cache_salt"), "%d bytes, at most %d", len(u.salt), maxSalt)
+			return Bad(join(path, "cache_salt"), "%d bytes is too long; the limit is %d", len(u.salt), maxSalt)
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func (s *Sampling) decodeBias(raw json.RawMessage, path string) error {
 		return Bad(path, "%v", err)
 	}
 	if len(object) > maxBiases {
-		return Bad(path, "%d entries, at most %d", len(object), maxBiases)
+		return Bad(path, "%d entries are too many; the limit is %d", len(object), maxBiases)
 	}
 	keys := make([]string, 0, len(object))
 	for key := range object {
@@ -137,7 +137,7 @@ func (s *Sampling) decodeBiasList(raw json.RawMessage, path string) error {
 		return err
 	}
 	if len(list) > maxBiases {
-		return Bad(path, "%d entries, at most %d", len(list), maxBiases)
+		return Bad(path, "%d entries are too many; the limit is %d", len(list), maxBiases)
 	}
 	for i, item := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -165,7 +165,7 @@ func (s *Sampling) decodeBiasList(raw json.RawMessage, path string) error {
 			return err
 		}
 		if id > math.MaxInt32 {
-			return Bad(at, "token %d is in no vocabulary", id)
+			return Bad(at, "%d is too large for a token id", id)
 		}
 		s.bias[llm.Token(id)] = x
 	}

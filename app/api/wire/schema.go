@@ -48,7 +48,7 @@ func (Sampling) fields(properties map[string]any) {
 		}
 	}
 	number := map[string]any{"type": "number", "minimum": -MaxBias, "maximum": MaxBias}
-	properties["logit_bias"] = map[string]any{"description": "Added to the logits of tokens, by id.", "anyOf": []any{
+	properties["logit_bias"] = map[string]any{"description": "Numbers to add to the logits of tokens, by token id.", "anyOf": []any{
 		map[string]any{"type": []string{"object", "null"}, "additionalProperties": number}, map[string]any{"type": "array"},
 	}}
 	properties["dry_sequence_breakers"] = Strings(nil).schema()
