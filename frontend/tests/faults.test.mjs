@@ -36,14 +36,14 @@ describe('a first chat', () => {
     await say(page, 'What is a godwit?');
     await page.locator('article:not(.mine) .prose').first().waitFor();
     const seen = await page.evaluate(() => [...globalThis.seen].join('\n'));
-    assert.doesNotMatch(seen, /another response|measuring keys/);
+    assert.doesNotMatch(seen, /another response|calibrating the KV cache/);
     const plan = await server.api('GET', '/app/kv/active?model=small');
     assert.match(plan.layers[0].k.active, /^gw/);
     assert.match(plan.layers[0].k.reason, /calibrated by each conversation/);
     await answered(page);
-    await page.getByText(/Preparing small in the background \(once\): measuring keys · \d+%/).waitFor();
+    await page.getByText(/Preparing small in the background \(once\): calibrating the KV cache · \d+%/).waitFor();
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText(/measuring keys/).waitFor({ state: 'detached' });
+    await page.getByText(/calibrating the KV cache/).waitFor({ state: 'detached' });
     await leave(page);
   });
 
@@ -178,7 +178,7 @@ describe('the page', () => {
     };
     const before = (await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value;
     await type('abc');
-    await page.getByText('Type a whole number of tokens, or nothing for automatic.').waitFor();
+    await page.getByText('Type a whole number of tokens, or leave the field empty for automatic.').waitFor();
     assert.equal((await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value, before, 'nothing is saved');
     await type('32768');
     await page.locator('#context-note').getByText(/trained/).waitFor();
@@ -271,7 +271,7 @@ describe('the page', () => {
     const text = conversation('With another model', ['One.', 'Two.']).replace('"model":"small"', '"model":"vanished"');
     const { chats } = await server.api('POST', '/app/import', text);
     const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
-    await page.getByText('vanished is no longer in your library. small answers in its place.').waitFor();
+    await page.getByText('vanished is no longer in your library. small answers instead.').waitFor();
     await leave(page);
   });
 
@@ -321,7 +321,7 @@ describe('a licence to accept', () => {
       assert.equal(await token.getAttribute('type'), 'password');
       await token.fill('hf_secret123');
       await token.blur();
-      await page.getByPlaceholder('Set. Type to replace').waitFor();
+      await page.getByPlaceholder('Set. Type a new one to replace it').waitFor();
       await page.waitForFunction(() => document.querySelector('input[type=password]').value === '');
       assert.ok(!JSON.stringify(await server.api('GET', '/app/settings')).includes('hf_secret123'));
       await page.goto(`${server.url}/#/models/hub`);
