@@ -22,9 +22,9 @@ type benchCmd struct {
 	Gen       ids    `short:"n" name:"n-gen" default:"128" placeholder:"128" help:"Tokens to generate; 0 skips the test."`
 	Depth     ids    `short:"d" name:"n-depth" default:"0" placeholder:"0,8192" help:"Tokens already in the context."`
 	Sequences ids    `name:"sequences" default:"1" placeholder:"1,8" help:"Number of parallel sequences."`
-	Synthetic bool   `name:"synthetic" help:"Fill long contexts with copies of the first 512 tokens' cells instead of reading them."`
+	Synthetic bool   `name:"synthetic" help:"Fill long contexts with copies of the first 512 tokens' cells, instead of processing a long text."`
 	Repeat    int    `short:"r" name:"repetitions" default:"5" help:"Timed runs per test, after a warm-up run."`
-	Roofline  bool   `name:"roofline" help:"Measure the machine's limits and how close the kernels of each weight type come to them. Takes no model."`
+	Roofline  bool   `name:"roofline" help:"Measure the limits of the machine, and for each weight type the share of them that the kernels reach. Takes no model."`
 	Format    string `short:"o" name:"output" enum:"md,json,csv" default:"md" help:"Output: md, json or csv."`
 	JSON      bool   `name:"json" help:"Same as --output json."`
 }
@@ -68,7 +68,7 @@ func (c *benchCmd) Run(r *run) error {
 		return usage{errors.New("expected a MODEL, or --roofline")}
 	}
 	if c.Repeat < 1 {
-		return usage{fmt.Errorf("--repetitions %d: at least 1", c.Repeat)}
+		return usage{fmt.Errorf("--repetitions must be at least 1, not %d", c.Repeat)}
 	}
 	for _, l := range []ids{c.Prompt, c.Gen, c.Depth} {
 		for _, n := range l {
@@ -79,7 +79,7 @@ func (c *benchCmd) Run(r *run) error {
 	}
 	for _, n := range c.Sequences {
 		if n < 1 {
-			return usage{fmt.Errorf("--sequences %d: at least 1", n)}
+			return usage{fmt.Errorf("--sequences must be at least 1, not %d", n)}
 		}
 	}
 	if len(c.tests()) == 0 {
@@ -132,7 +132,7 @@ func (c *benchCmd) roofline(r *run) error {
 		fmt.Fprintf(r.out, "| %s | %.1f GB/s | %s | %.0f Gop/s | %s |\n", t.Type, t.MatVec, share(t.MatVecShare), t.MatMul, share(t.MatMulShare))
 	}
 	if impossible {
-		fmt.Fprintf(r.out, "\n(!) Above the limit, because the machine did other work during the measurement of the limit.\n")
+		fmt.Fprintf(r.out, "\n(!) Above the limit. The machine did other work while the limit was measured.\n")
 	}
 	return nil
 }

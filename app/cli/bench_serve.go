@@ -29,8 +29,8 @@ type benchServeCmd struct {
 	Gen      int  `name:"n-gen" default:"64" placeholder:"N" help:"Tokens of each answer."`
 	Short    int  `name:"short-prompt" default:"32" placeholder:"N" help:"Tokens of a short prompt."`
 	Long     int  `name:"long-prompt" default:"512" placeholder:"N" help:"Tokens of a long prompt."`
-	Beside   int  `name:"beside" default:"4000" placeholder:"N" help:"Tokens of the prompt that is read beside a running answer; 0 leaves that test out."`
-	JSON     bool `name:"json" default:"true" negatable:"" help:"Output is always JSON."`
+	Beside   int  `name:"beside" default:"4000" placeholder:"N" help:"Tokens of the prompt that is processed while an answer runs. 0 skips this test."`
+	JSON     bool `name:"json" default:"true" negatable:"" help:"No effect; the output is always JSON."`
 }
 
 // loadFigures holds the results of bench-serve. Times are in milliseconds.
@@ -98,14 +98,14 @@ func quantile(list []time.Duration, share float64) float64 {
 // Run loads the model behind a real server and drives it over HTTP.
 func (c *benchServeCmd) Run(r *run) (err error) {
 	if c.Clients < 1 || c.Requests < 1 || c.Gen < 2 || c.Short < 1 || c.Long < 1 || c.Beside < 0 {
-		return usage{errors.New("clients, requests and prompts must be positive, answers at least two tokens")}
+		return usage{errors.New("the numbers of clients, requests and prompt tokens must be positive, and an answer must have at least two tokens")}
 	}
 	longest := max(c.Short, c.Long, c.Beside) + c.Gen + 1
 	if c.CtxSize == 0 {
 		c.CtxSize = longest
 	}
 	if c.CtxSize < longest {
-		return usage{fmt.Errorf("-c %d is too small for prompts and answers, which take %d", c.CtxSize, longest)}
+		return usage{fmt.Errorf("-c %d is too small; the prompts and answers need %d tokens", c.CtxSize, longest)}
 	}
 	if c.KVCells == 0 {
 		c.KVCells = c.CtxSize + max(c.Clients*(max(c.Short, c.Long)+c.Gen+64), c.Beside/2+64)
@@ -290,7 +290,7 @@ func (d *driver) send(prompt []llm.Token, gen int, piece func(n int)) (timed, er
 		case chunk.Error != nil:
 			return t, errors.New(chunk.Error.Message)
 		case chunk.Usage != nil && chunk.Usage.Prompt.Cached > 0:
-			return t, fmt.Errorf("%d tokens of the prompt were not computed, so nothing was measured", chunk.Usage.Prompt.Cached)
+			return t, fmt.Errorf("nothing was measured, because %d prompt tokens were reused instead of computed", chunk.Usage.Prompt.Cached)
 		case chunk.Usage != nil:
 			t.generated = chunk.Usage.Completion
 		case len(chunk.Choices) > 0 && chunk.Choices[0].Text != "":
@@ -376,7 +376,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 		case <-started: // with a small model, the prompt may be read before the loop starts
 			ended <- err
 		default:
-			return nil, errors.Join(errors.New("the answer beside the prompt ended early"), err)
+			return nil, errors.Join(errors.New("the answer that runs alongside the prompt ended early"), err)
 		}
 	}
 	d.taken()

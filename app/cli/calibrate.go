@@ -19,7 +19,7 @@ type kvCalibrateCmd struct {
 	modelArg
 	Threads int    `short:"t" placeholder:"N" help:"CPU threads. 0: one for each physical core."`
 	File    string `short:"f" placeholder:"FILE" type:"existingfile" help:"Text to measure on. Default: a built-in one."`
-	Fast    bool   `help:"Skip measuring the sensitivity of the caches, which --kv-auto needs. Results of an earlier full run are kept."`
+	Fast    bool   `help:"Do not measure the sensitivity of the caches, which --kv-auto needs. Results of an earlier full run are kept."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 }
 
@@ -54,7 +54,7 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 			return err
 		}
 		if o.Tokens = words.EncodeText(string(text), true, false); len(o.Tokens) < minCalibration {
-			return fmt.Errorf("%s has %d tokens, but %d are needed", c.File, len(o.Tokens), minCalibration)
+			return fmt.Errorf("%s has %d tokens, but at least %d are needed", c.File, len(o.Tokens), minCalibration)
 		}
 	}
 	if err := measure.CanSave(r.calibrations()); err != nil {
@@ -106,7 +106,7 @@ func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) erro
 		}
 		least, _ := kv.AutoRange()
 		errs = append(errs, t.write(r.out))
-		_, err := fmt.Fprintf(r.out, "\nDivergence from f16, in nats, with that cache alone at %g bits.\n", least)
+		_, err := fmt.Fprintf(r.out, "\nDivergence from f16, in nats, if only the named cache is packed at %g bits.\n", least)
 		errs = append(errs, err)
 	}
 	_, err := fmt.Fprintf(r.out, "measured on %d tokens, saved in %s\n", c.Tokens, file)

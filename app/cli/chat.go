@@ -23,16 +23,16 @@ type chatCmd struct {
 	loadFlags
 	config.Sampling
 	Prompt *string  `short:"p" placeholder:"TEXT" help:"Send this one message and print only the answer."`
-	File   string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Send the content of this file as the message. With -p, it follows that text."`
+	File   string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Send the content of this file as the message. With -p, the content follows the text of -p."`
 	Image  []string `placeholder:"FILE" sep:"none" help:"Picture that the first question is about; the model needs a projector. May be given several times."`
 	System string   `placeholder:"TEXT" help:"System prompt."`
 	Stats  bool     `help:"Print speed and token counts after each answer."`
 
 	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables in the chat template."`
-	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Maximum reasoning tokens; then reasoning is ended and the answer follows. -1: no limit; 0: no reasoning."`
+	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Maximum reasoning tokens. At the limit, reasoning ends and the answer follows. -1: no limit. 0: no reasoning."`
 	ReasoningMessage   string `name:"reasoning-budget-message" placeholder:"TEXT" default:"" help:"Text inserted when --reasoning-budget ends the reasoning."`
 	path               string // file of the model
-	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether reasoning models think before they answer: auto, on or off. auto: as the template says."`
+	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether reasoning models think before they answer: auto, on or off. auto: the template decides."`
 }
 
 // message is one message. Content is a string, or a list of parts with pictures.
@@ -133,9 +133,9 @@ func withImages(images []string, text string) any {
 }
 
 const talkHelp = `/image FILE  adds a picture to the next question
-/clear  begins a new conversation
-/bye    ends, as Ctrl-D does
-Ctrl-C  stops an answer; twice at the prompt, it ends
+/clear  starts a new conversation
+/bye    exits, as Ctrl-D does
+Ctrl-C  stops an answer; at the prompt, pressed twice, exits
 `
 
 // mistyped matches a line that looks like a command, but is not one.
@@ -275,7 +275,7 @@ func trailing(text string) int { return len(text) - len(strings.TrimRight(text, 
 func (c *chatCmd) remark(r *run, res *engine.Result, length int) {
 	switch {
 	case res.Full:
-		fmt.Fprintln(r.err, "The answer ended because the context is full. -c sets a longer one.")
+		fmt.Fprintln(r.err, "The answer ended because the context is full. -c sets a longer context.")
 	case length == 0 && res.Finish == engine.FinishStop:
 		fmt.Fprintln(r.err, "The model returned an empty answer.")
 	}

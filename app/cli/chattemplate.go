@@ -40,7 +40,7 @@ func chatTemplate(value string) (string, error) {
 	b, err := os.ReadFile(value)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("--chat-template: no file %q; built-in templates are %s", value, strings.Join(engine.ChatTemplates(), ", "))
+		return "", fmt.Errorf("--chat-template: there is no file %q; built-in templates are %s", value, strings.Join(engine.ChatTemplates(), ", "))
 	case err != nil:
 		return "", fmt.Errorf("--chat-template: %w", err)
 	case strings.TrimSpace(string(b)) == "":

@@ -37,18 +37,18 @@ type root struct {
 	config.App
 
 	Chat       chatCmd       `cmd:"" aliases:"run" help:"Chat with a model, or send it one message."`
-	Template   templateCmd   `cmd:"" help:"Render messages on standard input with a chat template."`
+	Template   templateCmd   `cmd:"" help:"Render messages from standard input with a chat template."`
 	Pull       pullCmd       `cmd:"" help:"Download a model into the library."`
 	List       listCmd       `cmd:"" aliases:"ls" help:"List the library."`
 	Show       showCmd       `cmd:"" help:"Show a model's metadata, template, licence and cache plan."`
 	Tune       tuneCmd       `cmd:"" help:"Show or change the settings of one model."`
 	Rm         rmCmd         `cmd:"" help:"Remove a model from the library."`
-	Tokenize   tokenizeCmd   `cmd:"" help:"Turn text on standard input into token ids."`
+	Tokenize   tokenizeCmd   `cmd:"" help:"Convert text from standard input to token ids."`
 	Detokenize detokenizeCmd `cmd:"" help:"Convert token ids to text."`
 	Generate   generateCmd   `cmd:"" help:"Continue a list of tokens."`
 	Logits     logitsCmd     `cmd:"" help:"Write the logits after a list of tokens as raw float32."`
 	Vision     visionCmd     `cmd:"" help:"Write the rows that a projector computes from pictures, as raw float32."`
-	Embed      embedCmd      `cmd:"" help:"Turn text on standard input, or tokens, into a vector; with a reranker into a score."`
+	Embed      embedCmd      `cmd:"" help:"Compute the embedding of a text from standard input, or of tokens. A reranker gives a score instead."`
 	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
 	BenchServe benchServeCmd `cmd:"" name:"bench-serve" help:"Drive the API with several clients and print throughput and latencies as JSON."`

@@ -75,7 +75,7 @@ func knownOf(f *device.Found) string {
 	case len(f.Devices) == 0:
 		return "no driver, or no device"
 	case f.Backend == "cpu":
-		return "always there"
+		return "always available"
 	case f.Verdict == nil:
 		return "not checked yet: godwit device --check"
 	case f.Verdict.Passed():
@@ -185,7 +185,7 @@ func (r *run) checkApart(ctx context.Context, name string) (device.Verdict, erro
 	if err != nil {
 		return device.Verdict{}, err
 	}
-	r.log.Info("looking for a GPU; it is checked before its first use", "backend", name)
+	r.log.Info("checking a GPU before its first use", "backend", name)
 	c := exec.Command(path, "device", "--apart", "--backend", name)
 	c.Args[0] = os.Args[0]
 	if terminal(r.err) {

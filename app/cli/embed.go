@@ -18,7 +18,7 @@ type embedCmd struct {
 // Help returns the last paragraph of the command's help.
 func (c *embedCmd) Help() string {
 	return "The text is read from standard input. A reranker takes the query on the first line and the document after it. " +
-		"The vector is a JSON list of numbers, pooled as the model does it and not normalised; the score is one number."
+		"The vector is a JSON list of numbers, pooled as the model specifies and not normalised. The score is one number."
 }
 
 // Run prints the pooled vector of a text, or a reranker's score.
@@ -35,7 +35,7 @@ func (c *embedCmd) Run(r *run) error {
 		}
 		text = strings.TrimRight(string(data), "\r\n")
 		if text == "" {
-			return usage{errors.New("there is no text on standard input, and no --tokens")}
+			return usage{errors.New("expected a text on standard input, or --tokens")}
 		}
 	}
 	c.Parallel = 1

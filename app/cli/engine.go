@@ -56,10 +56,10 @@ func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 		return o, err
 	}
 	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
-		r.log.Warn("every layer runs on the CPU, because --backend does not name a GPU", "layer", *n)
+		r.log.Warn("--gpu-layers ignored on the CPU backend", "layer", *n)
 	}
 	if c.KVAuto > 0 && (c.CacheTypeK != "" || c.CacheTypeV != "" || c.KVPreset != "off") {
-		r.log.Warn("--kv-auto chooses the cache types; -ctk, -ctv and --kv-preset have no effect")
+		r.log.Warn("-ctk, -ctv and --kv-preset ignored with --kv-auto")
 	}
 	return o, nil
 }

@@ -18,15 +18,15 @@ import (
 type evalCmd struct {
 	All        evalAllCmd        `cmd:"" help:"Run all measurements below for a list of pairs. Writes a table and a report as JSON, CSV and HTML."`
 	Perplexity evalPerplexityCmd `cmd:"" help:"Measure perplexity on a text, as llama-perplexity does."`
-	KLD        evalKLDCmd        `cmd:"" name:"kld" help:"Measure the divergence of the predictions from f16's."`
+	KLD        evalKLDCmd        `cmd:"" name:"kld" help:"Measure how far the predictions diverge from a run with f16."`
 	Agree      evalAgreeCmd      `cmd:"" help:"Measure how often decoding picks the same token as f16."`
 	Copy       evalCopyCmd       `cmd:"" help:"Measure how often a distant text is copied exactly."`
 	Needle     evalNeedleCmd     `cmd:"" help:"Measure how often a fact in a long text is found, by length and depth."`
-	Arith      evalArithCmd      `cmd:"" help:"Measure how often sums are right, and the same each time."`
-	Turns      evalTurnsCmd      `cmd:"" help:"Measure whether a chat of ten turns stays like f16's and free of loops."`
+	Arith      evalArithCmd      `cmd:"" help:"Measure how often sums are correct, and equal when they are repeated."`
+	Turns      evalTurnsCmd      `cmd:"" help:"Measure whether a chat of ten turns stays close to f16 and free of loops."`
 	Speed      evalSpeedCmd      `cmd:"" help:"Measure prompt and generation speed by depth, and the memory in use compared with the plan."`
-	Table      evalTableCmd      `cmd:"" hidden:"" help:"The table of docs/quality.md for one model, as Markdown."`
-	Recommend  evalRecommendCmd  `cmd:"" help:"Find the smallest pair of cache types that keeps the answers."`
+	Table      evalTableCmd      `cmd:"" hidden:"" help:"Print the table of docs/quality.md for one model, as Markdown."`
+	Recommend  evalRecommendCmd  `cmd:"" help:"Find the smallest pair of cache types that stays within the quality limits."`
 }
 
 // evalFlags holds the flags that all measurements over a text share.
@@ -178,11 +178,11 @@ func (w *windowFlags) check(f *evalFlags, chunks int) error {
 	}
 	switch {
 	case f.CtxSize < eval.MinWindow:
-		return usage{fmt.Errorf("%w: -c %d tokens, at least %d", eval.ErrWindow, f.CtxSize, eval.MinWindow)}
+		return usage{fmt.Errorf("%w: -c must be at least %[3]d tokens, not %[2]d", eval.ErrWindow, f.CtxSize, eval.MinWindow)}
 	case chunks < 0:
-		return usage{fmt.Errorf("--chunks %d: 0 for all, or more", chunks)}
+		return usage{fmt.Errorf("--chunks must be at least 1, or 0 for all, not %d", chunks)}
 	case w.Every < 1:
-		return usage{fmt.Errorf("--every %d: at least 1", w.Every)}
+		return usage{fmt.Errorf("--every must be at least 1, not %d", w.Every)}
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ const evalContext = 512
 type evalPerplexityCmd struct {
 	evalFlags
 	windowFlags
-	Chunks int `default:"0" help:"Chunks to measure, 0: all."`
+	Chunks int `default:"0" help:"Chunks to measure. 0: all."`
 }
 
 // Run measures perplexity for every pair of types.
@@ -254,7 +254,7 @@ func (r *run) oneOrList(n int, list any, at func(int) any) error {
 type evalKLDCmd struct {
 	evalFlags
 	windowFlags
-	Chunks   int    `default:"8" help:"Chunks to measure, 0: all."`
+	Chunks   int    `default:"8" help:"Chunks to measure. 0: all."`
 	Base     string `type:"existingfile" placeholder:"FILE" help:"Compare with a run stored by --save-base instead of a new one."`
 	SaveBase string `type:"path" placeholder:"FILE" help:"Store the f16 run for later comparisons and measure only its perplexity. Takes two bytes per vocabulary token and measured position."`
 }
@@ -266,7 +266,7 @@ func (c *evalKLDCmd) Run(r *run) error {
 	}
 	switch {
 	case c.SaveBase != "" && c.Base != "":
-		return usage{errors.New("--base and --save-base exclude each other")}
+		return usage{errors.New("--base and --save-base cannot be used together")}
 	case c.SaveBase != "":
 		p, err := c.save(r, c.SaveBase)
 		if err != nil {
@@ -342,13 +342,13 @@ func (c *evalKLDCmd) print(r *run, list []eval.KLDResult) error {
 type evalAgreeCmd struct {
 	evalFlags
 	Tokens int `default:"512" help:"Tokens to feed, one at a time."`
-	Behind int `default:"0" placeholder:"N" help:"Tokens of the text to read before these."`
+	Behind int `default:"0" placeholder:"N" help:"Tokens of text to process before the compared tokens."`
 }
 
 // Run compares the most likely tokens of every pair of types with f16's.
 func (c *evalAgreeCmd) Run(r *run) error {
 	if c.Tokens < 1 || c.Behind < 0 {
-		return usage{fmt.Errorf("--tokens %d --behind %d: at least 1 and 0", c.Tokens, c.Behind)}
+		return usage{fmt.Errorf("--tokens must be at least 1, not %d, and --behind at least 0, not %d", c.Tokens, c.Behind)}
 	}
 	n := c.Behind + c.Tokens
 	var base []eval.Choice
@@ -359,7 +359,7 @@ func (c *evalAgreeCmd) Run(r *run) error {
 			return nil, err
 		}
 		if len(tokens) < n {
-			return nil, fmt.Errorf("%w: %d tokens, wanted %d", eval.ErrShort, len(tokens), n)
+			return nil, fmt.Errorf("%w: it has %d tokens, but %d are needed", eval.ErrShort, len(tokens), n)
 		}
 		bar := r.bar("decoding", c.Model)
 		defer bar.close()

@@ -30,7 +30,7 @@ func (f *sampleFlags) check() error {
 		}
 	}
 	if !(f.Repeat > 0 && f.Repeat <= 10) {
-		return fmt.Errorf("--repeat-penalty: %w: %v is not above 0 and at most 10", config.ErrValue, f.Repeat)
+		return fmt.Errorf("--repeat-penalty: %w: %v; want a number above 0 and at most 10", config.ErrValue, f.Repeat)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (c *generateCmd) Run(r *run) error {
 		return usage{err}
 	}
 	if c.Predict < 1 {
-		return usage{fmt.Errorf("--predict: %w: %d is not 1 or more", config.ErrValue, c.Predict)}
+		return usage{fmt.Errorf("--predict: %w: %d; want 1 or more", config.ErrValue, c.Predict)}
 	}
 	if len(c.Tokens) == 0 {
 		return usage{fmt.Errorf("--tokens is empty")}

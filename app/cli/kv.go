@@ -19,8 +19,8 @@ type kvCmd struct {
 	Types     kvTypesCmd     `cmd:"" help:"List the cache types."`
 	Plan      kvPlanCmd      `cmd:"" help:"Show the cache memory of a context layer by layer, without loading the model."`
 	Calibrate kvCalibrateCmd `cmd:"" help:"Measure the channels of a model's keys and the sensitivity of each cache, and save the calibration."`
-	Encode    kvEncodeCmd    `cmd:"" help:"Pack float32 rows on standard input."`
-	Decode    kvDecodeCmd    `cmd:"" help:"Restore packed rows on standard input as float32."`
+	Encode    kvEncodeCmd    `cmd:"" help:"Pack float32 rows from standard input."`
+	Decode    kvDecodeCmd    `cmd:"" help:"Decode packed rows from standard input to float32."`
 }
 
 type kvTypesCmd struct {
@@ -59,7 +59,7 @@ func (c *kvTypesCmd) Run(r *run) error {
 	if err := t.write(r.out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(r.out, "\nBits are for a head of %d values; heads that do not fit are padded or take another form: see 'godwit kv plan'.\n", kv.Nominal)
+	_, err := fmt.Fprintf(r.out, "\nBits are for heads of %d values. Other head sizes may be padded or use another form; 'godwit kv plan' shows it.\n", kv.Nominal)
 	return err
 }
 
@@ -174,7 +174,7 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	case ratio > 1.005:
 		fmt.Fprintf(r.out, ", %.2f times less than f16 (%s)", ratio, size(p.BytesF16))
 	case ratio < 0.995:
-		fmt.Fprintf(r.out, ", %.2f times that of f16 (%s)", 1/ratio, size(p.BytesF16))
+		fmt.Fprintf(r.out, ", %.2f times the size of f16 (%s)", 1/ratio, size(p.BytesF16))
 	}
 	_, err := fmt.Fprintln(r.out)
 	return err
@@ -214,7 +214,7 @@ func (r *run) printSensitivity(p *kv.Plan) error {
 	least, _ := kv.AutoRange()
 	fmt.Fprintln(r.out)
 	err := t.write(r.out)
-	fmt.Fprintf(r.out, "divergence from f16, in nats, with that cache alone at %g bits: used by --kv-auto\n", least)
+	fmt.Fprintf(r.out, "divergence from f16, in nats, if only the named cache is packed at %g bits (used by --kv-auto)\n", least)
 	return err
 }
 
@@ -245,7 +245,7 @@ type formFlags struct {
 	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Number of values in a head."`
 	Positions ids     `placeholder:"5,9" help:"Position of each row, for forms that store it. Default: the row's number."`
 	RopeBase  float32 `name:"rope-base" default:"1e6" help:"RoPE base, for forms that need it."`
-	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration file from kv calibrate with which channels are normalised, at position 0."`
+	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration file from kv calibrate. Its values for position 0 normalise the channels."`
 	Layer     int     `name:"layer" placeholder:"N" help:"Layer of --calib."`
 	KVHead    int     `name:"kv-head" placeholder:"N" help:"KV head of --calib."`
 
@@ -259,11 +259,11 @@ func (f *formFlags) form() (*kv.Type, error) {
 		return nil, usage{err}
 	}
 	if f.HeadDim < 1 {
-		return nil, usage{fmt.Errorf("--head-dim %d is not 1 or more", f.HeadDim)}
+		return nil, usage{fmt.Errorf("--head-dim must be at least 1, not %d", f.HeadDim)}
 	}
 	for _, p := range f.Positions {
 		if p < 0 {
-			return nil, usage{fmt.Errorf("--positions: %d is not 0 or more", p)}
+			return nil, usage{fmt.Errorf("--positions: %d is negative", p)}
 		}
 	}
 	if b := float64(f.RopeBase); !(b > 0) || math.IsInf(b, 0) {
@@ -356,7 +356,7 @@ func (c *kvEncodeCmd) Run(r *run) error {
 		return err
 	})
 	if saturated > 0 {
-		r.log.Warn("infinite or NaN scales were saturated", "blocks", saturated)
+		r.log.Warn("infinite or NaN scales clamped", "blocks", saturated)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ import (
 // labFlags are the flags of measurements whose results are saved.
 type labFlags struct {
 	evalFlags
-	Quick bool `help:"Measure less: minutes on a small model, with larger errors."`
+	Quick bool `help:"Measure less. This takes minutes on a small model, and the errors are larger."`
 	Fresh bool `help:"Repeat measurements that an earlier run has finished."`
 }
 
@@ -235,7 +235,7 @@ type evalNeedleCmd struct {
 	labFlags
 	Lengths ids       `placeholder:"512,4096" help:"Lengths of the text in tokens."`
 	Depths  []float64 `placeholder:"0,0.5,1" help:"Positions in the text, from 0 to 1."`
-	Shared  bool      `help:"Only test with the facts of all depths in one text, which processes each length once instead of once per depth."`
+	Shared  bool      `help:"Run only the test that puts the facts of all depths into one text. It processes each length once instead of once per depth."`
 	Trials  int       `placeholder:"N" help:"Number of texts of each kind."`
 }
 
@@ -245,11 +245,11 @@ func (c *evalNeedleCmd) Run(r *run) error {
 		return err
 	}
 	if len(c.Depths) > eval.MaxDepths {
-		return usage{fmt.Errorf("--depths: %d of them, at most %d", len(c.Depths), eval.MaxDepths)}
+		return usage{fmt.Errorf("--depths has %d values; the limit is %d", len(c.Depths), eval.MaxDepths)}
 	}
 	for _, d := range c.Depths {
 		if !(d >= 0 && d <= 1) {
-			return usage{fmt.Errorf("--depths: %g is not from 0 to 1", d)}
+			return usage{fmt.Errorf("--depths: %g is not between 0 and 1", d)}
 		}
 	}
 	return c.task(r, eval.TaskNeedle, func(s *eval.Size) {
@@ -292,7 +292,7 @@ func (c *evalTurnsCmd) Run(r *run) error {
 type evalSpeedCmd struct {
 	labFlags
 	Depths ids `short:"d" placeholder:"0,8192" help:"Tokens already in the context."`
-	Repeat int `short:"r" name:"repetitions" placeholder:"N" help:"Timed runs."`
+	Repeat int `short:"r" name:"repetitions" placeholder:"N" help:"Number of timed runs."`
 }
 
 // Run measures speed and memory.
@@ -369,7 +369,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	}
 	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)
 	if err != nil {
-		return fmt.Errorf("%w; finished results are saved, and the same command continues", err)
+		return fmt.Errorf("%w; finished results are saved, and the same command continues from there", err)
 	}
 	rep := c.report(r, l, cells)
 	if err := writeReport(dir, rep); err != nil {

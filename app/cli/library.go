@@ -137,9 +137,9 @@ func (c *listCmd) Run(r *run) error {
 	defer l.Close()
 	for _, dir := range c.Folders {
 		if info, err := os.Stat(dir); err != nil {
-			r.log.Warn("a models folder cannot be read", "err", err)
+			r.log.Warn("models folder not read", "err", err)
 		} else if !info.IsDir() {
-			r.log.Warn("a models folder is a file", "path", dir)
+			r.log.Warn("models folder is not a folder", "path", dir)
 		}
 	}
 	models, err := l.List()

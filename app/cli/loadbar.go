@@ -63,13 +63,13 @@ func (b *loadBar) measured(s float64) error {
 		b.last = now.Add(firstLine - nextLines)
 		b.bar.close()
 		if b.drew {
-			b.bar = b.r.bar("measuring keys of", b.name)
+			b.bar = b.r.bar("calibrating the KV cache of", b.name)
 		}
 	}
 	left := b.pace.Left(s, now)
 	if b.bar.p == nil && now.Sub(b.last) >= nextLines {
 		b.last = now
-		b.r.log.Info("measuring keys", "model", b.name, "done", fmt.Sprintf("%.0f%%", 100*s), "left", left.Round(time.Second))
+		b.r.log.Info("calibrating the KV cache", "model", b.name, "done", fmt.Sprintf("%.0f%%", 100*s), "left", left.Round(time.Second))
 	}
 	return b.bar.share(s)
 }

@@ -35,7 +35,7 @@ func (r *run) prefixes(s *config.Server) *engine.Prefixes {
 	r.memory.Left = divide(store, o.Memory)
 	r.memory.Left(r.memory.Budget)
 	if store.OnDisk() {
-		r.log.Info("processed prompts are stored on disk; --prefix-disk 0 turns this off", "folder", o.Dir, "bytes", o.Disk)
+		r.log.Info("storing processed prompts on disk", "folder", o.Dir, "bytes", o.Disk)
 	}
 	return store
 }
@@ -98,7 +98,7 @@ func (c *cacheListCmd) Run(r *run) error {
 	if err := t.write(r.out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.out, "\n%s in %s. A group is one model with one cache layout, and one API key where there are several.\n", size(bytes), r.prefixFolder())
+	_, err = fmt.Fprintf(r.out, "\n%s in %s. The prompts of a group have the same model, cache layout and, if the server has several, API key.\n", size(bytes), r.prefixFolder())
 	return err
 }
 

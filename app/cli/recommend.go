@@ -95,7 +95,7 @@ func (r *run) printRecommendation(rec *eval.Recommendation) error {
 		return err
 	}
 	if !rec.Found {
-		return fmt.Errorf("no pair fits %d tokens in %s and keeps the limits; a shorter context may", rec.Context, size(rec.Budget))
+		return fmt.Errorf("no pair fits %d tokens in %s and keeps the limits; try a shorter context", rec.Context, size(rec.Budget))
 	}
 	_, err := fmt.Fprintf(r.out, "\nrecommended for %d tokens: -ctk %s -ctv %s, %s\n", rec.Context, rec.Best.K, rec.Best.V, size(rec.Bytes))
 	return err

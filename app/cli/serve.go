@@ -63,7 +63,7 @@ func (c *serveCmd) Run(r *run) error {
 	}
 	fmt.Fprintf(r.out, "listening on %s\n", api.URL(l))
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
-		r.log.Warn("listening on every address of this machine; clients need the API key", "listen", l.Addr())
+		r.log.Warn("listening on every address of this machine", "listen", l.Addr())
 	}
 	if err := r.out.Flush(); err != nil {
 		return errors.Join(err, l.Close(), h.Close())

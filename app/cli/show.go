@@ -106,7 +106,7 @@ func (r *run) printModel(s *shown) error {
 	if s.Hash != "" {
 		t.add("template", s.Hash)
 	} else {
-		t.add("template", "none: ChatML or the family's own is used")
+		t.add("template", "none; ChatML or the template of the model's family is used")
 	}
 	if p := s.Pictures; p != nil {
 		text := fmt.Sprintf("projector %s for models of hidden size %d, up to %d tokens per tile", p.Family, p.Width, p.Tokens)

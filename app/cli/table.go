@@ -20,9 +20,9 @@ type evalTableCmd struct {
 	Chunks int      `default:"8" help:"Chunks to measure."`
 	Tasks  string   `default:"kld,agree" placeholder:"TASK,…" help:"Measurements to run: kld, agree, needle, copy, arith."`
 	Some   []string `placeholder:"K/V,…" help:"Pairs to also measure one token at a time. Default: all."`
-	Agree  int      `default:"1024" help:"Tokens fed one at a time."`
+	Agree  int      `default:"1024" help:"Number of tokens to feed one at a time."`
 	Behind int      `default:"0" help:"Tokens of context before the tokens that --agree feeds."`
-	Items  int      `default:"12" help:"Number of texts to copy, and of sums."`
+	Items  int      `default:"12" help:"Number of texts to copy, and number of sums."`
 	Wide   bool     `help:"Print the columns for a long window: the size of the whole cache and the task results, instead of the distribution and the other program's figures."`
 	Rows   bool     `help:"Print no table header."`
 	Keep   bool     `help:"Keep f16's log-probabilities for the next run."`
@@ -58,7 +58,7 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 	var tasks []eval.Task
 	for t := range strings.SplitSeq(c.Tasks, ",") {
 		if !slices.Contains(eval.Tasks(), eval.Task(t)) {
-			return usage{fmt.Errorf("no task %q", t)}
+			return usage{fmt.Errorf("there is no task %q", t)}
 		}
 		tasks = append(tasks, eval.Task(t))
 	}
@@ -235,7 +235,7 @@ func readPeer(path, model string) (map[kv.Pair]float64, error) {
 	}
 	for _, name := range []string{"model", "kv_k", "kv_v", "note", "ppl"} {
 		if _, ok := at[name]; !ok {
-			return nil, fmt.Errorf("%s: no column %q", path, name)
+			return nil, fmt.Errorf("%s has no column %q", path, name)
 		}
 	}
 	out := map[kv.Pair]float64{}

@@ -20,8 +20,8 @@ import (
 type templateCmd struct {
 	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
 	File  string `name:"template" type:"existingfile" placeholder:"FILE" help:"Jinja template to use instead of the model's own."`
-	Chat  string `name:"chat-template" placeholder:"FILE|NAME" help:"Same as --template; a built-in name such as chatml too."`
-	Now   string `placeholder:"TIME" help:"Fix the clock that templates read, such as 2026-01-02T00:00:00."`
+	Chat  string `name:"chat-template" placeholder:"FILE|NAME" help:"Same as --template, but also accepts a built-in name such as chatml."`
+	Now   string `placeholder:"TIME" help:"Time that templates see as now, such as 2026-01-02T00:00:00."`
 }
 
 // Run renders the conversation from standard input, which is a list of
@@ -32,7 +32,7 @@ func (c *templateCmd) Run(r *run) error {
 		return err
 	}
 	if c.Model == "" && c.File == "" && c.Chat == "" {
-		return usage{errors.New("wants MODEL, --template FILE, or both")}
+		return usage{errors.New("expected MODEL, --template FILE, or both")}
 	}
 	vars, err := readVariables(r.in)
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *detokenizeCmd) Run(r *run) error {
 	defer done()
 	for _, id := range c.IDs {
 		if id < 0 || id >= t.VocabSize() {
-			return fmt.Errorf("token %d is not in the vocabulary of %d", id, t.VocabSize())
+			return fmt.Errorf("%d is not a token; the vocabulary has %d tokens", id, t.VocabSize())
 		}
 	}
 	_, err = r.out.WriteString(r.shown(string(t.Decode(c.IDs.tokens(), c.Special))))

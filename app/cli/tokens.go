@@ -86,9 +86,9 @@ type logitsCmd struct {
 func (c *logitsCmd) Run(r *run) error {
 	switch {
 	case len(c.Tokens) == 0 && c.Text == "":
-		return usage{fmt.Errorf("one of --tokens and --text is needed")}
+		return usage{fmt.Errorf("either --tokens or --text is required")}
 	case len(c.Tokens) > 0 && c.Text != "":
-		return usage{fmt.Errorf("--tokens and --text exclude each other")}
+		return usage{fmt.Errorf("--tokens and --text cannot be used together")}
 	case c.Text == "" && len(c.Image) > 0:
 		return usage{fmt.Errorf("--image needs --text with a marker <__media__>")}
 	}

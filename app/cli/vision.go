@@ -15,7 +15,7 @@ type visionCmd struct {
 	Images []string `arg:"" name:"image" placeholder:"IMAGE" help:"Pictures: PNG, JPEG, GIF, WebP, BMP or TIFF."`
 
 	Pixels    bool `help:"Write the preprocessed pixels, planes of red, green and blue, instead of the rows."`
-	JSON      bool `name:"json" help:"Print for each picture its tiles: shape, grid, tokens and positions."`
+	JSON      bool `name:"json" help:"Print the tiles of each picture: shape, grid, tokens and positions."`
 	MinTokens int  `name:"image-min-tokens" placeholder:"N" default:"0" help:"Minimum tokens per picture, for vision towers with dynamic size. 0: the model family's default."`
 	MaxTokens int  `name:"image-max-tokens" placeholder:"N" default:"0" help:"Maximum tokens per picture, for vision towers with dynamic size. 0: the model family's default."`
 	Threads   int  `short:"t" placeholder:"N" default:"0" help:"CPU threads. 0: one for each physical core."`
@@ -44,7 +44,7 @@ type shownTile struct {
 // Run writes the projector's rows for all tiles as raw float32 values.
 func (c *visionCmd) Run(r *run) (err error) {
 	if c.MinTokens < 0 || c.MaxTokens < 0 || c.Threads < 0 {
-		return usage{fmt.Errorf("a negative number of tokens or threads")}
+		return usage{fmt.Errorf("the numbers of tokens and threads must not be negative")}
 	}
 	path, err := r.find(c.MMProj)
 	if err != nil {
@@ -86,7 +86,7 @@ func readImage(name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > engine.MaxImageBytes {
-		return nil, fmt.Errorf("%s: %w: %d bytes, at most %d", name, engine.ErrImage, info.Size(), engine.MaxImageBytes)
+		return nil, fmt.Errorf("%s: %w: the file has %d bytes; the limit is %d", name, engine.ErrImage, info.Size(), engine.MaxImageBytes)
 	}
 	return os.ReadFile(name)
 }

@@ -295,7 +295,7 @@ func (f *Field) check(v reflect.Value) error {
 		return nil
 	}
 	if f.Min != nil && !(x >= *f.Min) || f.Max != nil && !(x <= *f.Max) {
-		return fmt.Errorf("%w: %v is not %s", ErrValue, v.Interface(), f.bounds())
+		return fmt.Errorf("%w: %v; want %s", ErrValue, v.Interface(), f.bounds())
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("settings: %w", err)
 	}
 	if len(data) > maxFile {
-		return nil, damaged(path, 0, fmt.Sprintf("more than %d bytes", maxFile))
+		return nil, damaged(path, 0, fmt.Sprintf("the file is larger than %d bytes", maxFile))
 	}
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }

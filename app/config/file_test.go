@@ -81,7 +81,7 @@ k = 2
 		":1: threads: unknown section",
 		":3: engine.ctx_sise: unknown setting, did you mean engine.ctx_size?",
 		`:4: engine.ctx_size: bad value: "many" is not a whole number`,
-		":5: engine.ubatch_size: bad value: 0 is not 1 to 65536",
+		":5: engine.ubatch_size: bad value: 0; want 1 to 65536",
 		":9: server.port: bad value: 1.5 is not a whole number",
 		":10: server.api_key: bad value: not a list of texts",
 		":11: engin: unknown section, did you mean engine?",

@@ -86,7 +86,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		span = time.Duration(seconds * float64(time.Second))
 	}
 	if span < 0 && strings.TrimRight(s, "hmsnuµ") != "-1" {
-		return fmt.Errorf("%w: %q is neither a time nor -1, which is for ever", ErrValue, text)
+		return fmt.Errorf("%w: %q is neither a time nor -1, which means for ever", ErrValue, text)
 	}
 	*d = Duration(max(span, time.Duration(Forever)))
 	return nil
@@ -126,7 +126,7 @@ func (q *InnerQ) UnmarshalText(text []byte) error {
 	count, strength, both := strings.Cut(strings.TrimSpace(string(text)), ",")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
 	if err != nil || n < 0 || n > maxGroups {
-		return fmt.Errorf("%w: %q is not N or N,STRENGTH with N a number of groups, 0 to %d", ErrValue, text, maxGroups)
+		return fmt.Errorf("%w: %q; want N or N,STRENGTH, where N is a number of groups from 0 to %d", ErrValue, text, maxGroups)
 	}
 	*q = InnerQ{Groups: n}
 	if n == 0 {
@@ -136,7 +136,7 @@ func (q *InnerQ) UnmarshalText(text []byte) error {
 	if both {
 		if q.Strength, err = strconv.ParseFloat(strings.TrimSpace(strength), 64); err != nil || !(q.Strength > 0 && q.Strength <= 1) {
 			*q = InnerQ{}
-			return fmt.Errorf("%w: strength %q is not above 0 and at most 1", ErrValue, strength)
+			return fmt.Errorf("%w: strength %q; want a number above 0 and at most 1", ErrValue, strength)
 		}
 	}
 	return nil
