@@ -99,7 +99,7 @@ func (o *only) requestFocus(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("it answered %s", resp.Status)
+		return fmt.Errorf("it answered with status %s", resp.Status)
 	}
 	return nil
 }

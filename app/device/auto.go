@@ -86,7 +86,7 @@ func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 func (a *Auto) verdict(name string) (Verdict, bool) {
 	kept, err := a.Record.Verdicts()
 	if err != nil {
-		a.Log.Warn("GPU check results cannot be read", "err", err)
+		a.Log.Warn("GPU check results not read", "err", err)
 	}
 	v, ok := kept[name]
 	ok = ok && v.Binary == binary()
@@ -113,14 +113,14 @@ func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
 	case ctx.Err() != nil:
 		return Verdict{}, false
 	case err == nil && (v.Backend != name || v.Binary != binary()):
-		err = fmt.Errorf("the check was one of %q by another program", v.Backend)
+		err = fmt.Errorf("the result is for backend %q or from another version of Godwit", v.Backend)
 		fallthrough
 	case err != nil:
 		v = Verdict{Backend: name, Binary: binary(), When: start, Error: err.Error()}
 	}
 	if err := a.Record.Keep(v); err != nil {
 		unkept.Store(place{a.Record, name}, v)
-		a.Log.Warn("GPU check result not saved; it applies until Godwit exits", "backend", name, "err", err)
+		a.Log.Warn("GPU check result not saved, used until exit", "backend", name, "err", err)
 	} else {
 		unkept.Delete(place{a.Record, name})
 	}
@@ -132,7 +132,7 @@ func (a *Auto) later(ctx context.Context, name string) {
 	if _, going := started.LoadOrStore(name, true); going {
 		return
 	}
-	a.Log.Info("checking a GPU in the background; if it passes, the next model load uses it", "backend", name)
+	a.Log.Info("checking a GPU in the background for the next load", "backend", name)
 	go func() {
 		if v, ok := a.check(ctx, name); ok {
 			a.Log.Info("GPU check finished", "backend", name, "device", v.Device, "passed", v.Passed(), "found", v.String())

@@ -72,10 +72,10 @@ func (l *Library) WriteBlob(ctx context.Context, digest string, r io.Reader, siz
 	}
 	l.sweep(dir)
 	if size > l.max {
-		return fmt.Errorf("%w: %s, the limit is %s", ErrSize, Bytes(size), Bytes(l.max))
+		return fmt.Errorf("%w: the upload has %s; the limit is %s", ErrSize, Bytes(size), Bytes(l.max))
 	}
 	if free, err := l.free(dir); err == nil && size > free {
-		return fmt.Errorf("%w: %d bytes, %d free", ErrSpace, size, free)
+		return fmt.Errorf("%w: the upload has %d bytes, but only %d are free", ErrSpace, size, free)
 	}
 	f, err := os.CreateTemp(dir, "part-")
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *Library) sweep(dir string) {
 	for _, d := range list {
 		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > blobAge {
 			if err := os.Remove(filepath.Join(dir, d.Name())); err != nil {
-				l.log.Warn("old upload could not be removed", "err", err)
+				l.log.Warn("old upload not removed", "err", err)
 			}
 		}
 	}
@@ -124,10 +124,10 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 		return Model{}, err
 	}
 	if len(files) == 0 {
-		return Model{}, fmt.Errorf("%w: no files", ErrFile)
+		return Model{}, fmt.Errorf("%w: no file is given", ErrFile)
 	}
 	if len(files) > 1 {
-		return Model{}, fmt.Errorf("%w: %d files; a model is made of one GGUF file, adapters are given with --lora", ErrFile, len(files))
+		return Model{}, fmt.Errorf("%w: %d files are given, but a model is made from one GGUF file (adapters are set with --lora)", ErrFile, len(files))
 	}
 	file := slices.Collect(maps.Keys(files))[0]
 	path, sum, err := l.blob(files[file])
@@ -140,7 +140,7 @@ func (l *Library) Assemble(ctx context.Context, name string, files map[string]st
 		case err != nil:
 			return Model{}, err
 		case !found:
-			return Model{}, fmt.Errorf("%w: file %.64q, %s was not uploaded", ErrNotFound, file, files[file])
+			return Model{}, fmt.Errorf("%w: file %.64q has the digest %s, which was not uploaded", ErrNotFound, file, files[file])
 		}
 		m := l.model(e, false)
 		m.Profile, p.From = nil, m.Name // the models share only the file

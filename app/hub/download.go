@@ -130,7 +130,7 @@ func (t *transfer) learn(ctx context.Context) error {
 		return err
 	}
 	if t.remote.sha256 == "" {
-		return fmt.Errorf("%w: the hub gives none for %s, so the file could not be checked", ErrDigest, t.remote.path)
+		return fmt.Errorf("%w: the hub lists no SHA-256 for %s, so the file cannot be checked", ErrDigest, t.remote.path)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (t *transfer) begin(ctx context.Context, ref string) (resumed bool, err err
 		return false, err
 	}
 	if free < need+spare {
-		return false, fmt.Errorf("%w: %s still to download and %s to keep free, but %s has %s", ErrSpace, Bytes(need), Bytes(spare), t.l.dir, Bytes(free))
+		return false, fmt.Errorf("%w: %s must be downloaded and %s must stay free, but %s has only %s", ErrSpace, Bytes(need), Bytes(spare), t.l.dir, Bytes(free))
 	}
 	if t.part, err = t.l.create(t.root, name); err != nil {
 		return false, err
@@ -261,7 +261,7 @@ func (t *transfer) run(ctx context.Context) error {
 		}
 	}
 	if got := t.digest(); got != t.remote.sha256 {
-		return fmt.Errorf("%w: %s has %s, the hub promised %s; pull it again", ErrDigest, filepath.Base(t.remote.local), got, t.remote.sha256)
+		return fmt.Errorf("%w: %s has %s, but the hub announced %s; pull it again", ErrDigest, filepath.Base(t.remote.local), got, t.remote.sha256)
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 			return retryAfter(resp, time.Now()), err
 		}
 		if resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-			return 0, errors.Join(fmt.Errorf("%w: no bytes from %d on, %d expected", ErrSize, t.n, t.remote.size), t.restart())
+			return 0, errors.Join(fmt.Errorf("%w: the server has no bytes after the first %d, but the file should have %d", ErrSize, t.n, t.remote.size), t.restart())
 		}
 		return never, err
 	}
@@ -346,17 +346,17 @@ func (t *transfer) checkLength(resp *http.Response) error {
 	if resp.StatusCode == http.StatusPartialContent {
 		m := contentRange.FindStringSubmatch(resp.Header.Get("Content-Range"))
 		if m == nil || m[1] != strconv.FormatInt(t.n, 10) || m[3] != "*" && m[3] != strconv.FormatInt(t.remote.size, 10) {
-			return fmt.Errorf("%w: requested the bytes from %d of %d, the server sent %q", ErrSize, t.n, t.remote.size, resp.Header.Get("Content-Range"))
+			return fmt.Errorf("%w: the bytes from %d on, of %d, were requested, but the server sent %q", ErrSize, t.n, t.remote.size, resp.Header.Get("Content-Range"))
 		}
 		// a server may send less than was requested; the next request gets the
 		// rest
 		if n := resp.ContentLength; n > missing {
-			return fmt.Errorf("%w: %d bytes are missing, the server sends %d", ErrSize, missing, n)
+			return fmt.Errorf("%w: %d bytes are missing, but the server sends %d", ErrSize, missing, n)
 		}
 		return nil
 	}
 	if n := resp.ContentLength; n >= 0 && n != missing {
-		return fmt.Errorf("%w: the hub lists %d bytes, the server sends %d", ErrSize, missing, n)
+		return fmt.Errorf("%w: the hub lists %d bytes, but the server sends %d", ErrSize, missing, n)
 	}
 	return nil
 }
@@ -372,7 +372,7 @@ func (t *transfer) copy(body io.Reader, cancel func()) (wait time.Duration, err 
 		n, err := body.Read(buf)
 		stalled.Reset(t.l.stall)
 		if int64(n) > t.remote.size-t.n {
-			return never, fmt.Errorf("%w: more than %d bytes received", ErrSize, t.remote.size)
+			return never, fmt.Errorf("%w: the server sent more than %d bytes", ErrSize, t.remote.size)
 		}
 		if werr := t.write(buf[:n]); werr != nil {
 			return never, werr

@@ -41,12 +41,12 @@ func lies(data []byte) []fault {
 				send(w, bad)
 				return true
 			}
-		}, ErrDigest, "the hub promised " + digest(data), false},
+		}, ErrDigest, "the hub announced " + digest(data), false},
 		{"two digests", func(h *fakeHub) { h.digests[file] = strings.Repeat("0", 64) }, ErrDigest, "for one file", false},
 		{"no digest", func(h *fakeHub) {
 			h.digests[file] = ""
 			h.resolve = func(w http.ResponseWriter, r *http.Request) bool { send(w, data); return true }
-		}, ErrDigest, "the hub gives none", false},
+		}, ErrDigest, "the hub lists no SHA-256", false},
 		{"longer than said", func(h *fakeHub) {
 			h.blob = func(w http.ResponseWriter, _ *http.Request, _ int, data []byte) bool {
 				w.Header().Set("Content-Length", strconv.Itoa(len(data)+10))

@@ -61,10 +61,10 @@ func (l *Library) readIndex() (index, error) {
 	err = json.Unmarshal(b, &x)
 	switch {
 	case err == nil && x.Version > indexVersion:
-		return empty, fmt.Errorf("%s has version %d, but this program supports %d; use a newer one", filepath.Join(l.dir, indexName), x.Version, indexVersion)
+		return empty, fmt.Errorf("%s has version %d, but this Godwit supports only %d; use a newer Godwit", filepath.Join(l.dir, indexName), x.Version, indexVersion)
 	case err != nil:
 		aside := filepath.Join(l.dir, indexName+".damaged")
-		l.log.Warn("model index is damaged and was renamed", "err", err, "path", aside)
+		l.log.Warn("damaged model index renamed", "err", err, "path", aside)
 		return empty, os.Rename(filepath.Join(l.dir, indexName), aside)
 	}
 	x.Models = slices.DeleteFunc(x.Models, func(e entry) bool { return !e.valid() })

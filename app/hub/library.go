@@ -362,7 +362,7 @@ func (l *Library) Verify(ctx context.Context, name string, progress func(Progres
 				return err
 			}
 			if f.SHA256 != "" && got.SHA256 != f.SHA256 {
-				return fmt.Errorf("%w: %s has %s, it came with %s; remove it and pull it again", ErrDigest, f.Path, got.SHA256, f.SHA256)
+				return fmt.Errorf("%w: %s has %s, but had %s when it was downloaded; remove it and pull it again", ErrDigest, f.Path, got.SHA256, f.SHA256)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 // checkDerived rejects invalid names for derived models.
 func checkDerived(name string) error {
 	if !profileName.MatchString(name) || strings.Contains(name, "..") || strings.Contains(name, "//") {
-		return fmt.Errorf("%w: %.64q: up to 128 letters, digits and . _ - / :, beginning with a letter or digit", ErrName, name)
+		return fmt.Errorf("%w: %.64q; want up to 128 letters, digits and . _ - / :, beginning with a letter or digit", ErrName, name)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profil
 	err = l.change(ctx, func(x *index) error {
 		for _, old := range entries {
 			if strings.EqualFold(old.Name, name) && !itself && (old.Profile == nil || alone(entries, &old, &made)) {
-				return fmt.Errorf("%w: %s is a model with files of its own; delete it first, or choose another name", ErrTaken, old.Name)
+				return fmt.Errorf("%w: %s is a model with its own files; delete it first, or choose another name", ErrTaken, old.Name)
 			}
 		}
 		if e.found && !itself { // from now on, the index lists its file

@@ -94,7 +94,7 @@ func CheckName(name string) error {
 // fetch downloads one file and reports progress to the model's meter.
 func (l *Library) fetch(ctx context.Context, root *os.Root, name string, r *remote, m *meter) error {
 	if r.size > l.max {
-		return fmt.Errorf("%w: %s has %s, the limit is %s", ErrSize, r.path, Bytes(r.size), Bytes(l.max))
+		return fmt.Errorf("%w: %s has %s; the limit is %s", ErrSize, r.path, Bytes(r.size), Bytes(l.max))
 	}
 	m.p.File = path.Base(filepath.ToSlash(r.local))
 	if err := l.download(ctx, root, name, r, m.report); err != nil {
@@ -126,7 +126,7 @@ func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, me
 			return Model{}, err
 		}
 		if need := m.Room() + spare; free < need {
-			return Model{}, fmt.Errorf("%w: %s needs %s while it is unpacked, %s has %s", ErrSpace, m.Name, Bytes(need), l.dir, Bytes(free))
+			return Model{}, fmt.Errorf("%w: %s needs %s while it is unpacked, but %s has only %s", ErrSpace, m.Name, Bytes(need), l.dir, Bytes(free))
 		}
 	}
 	_, err = l.demo(ctx, m, l.dir, func(done, total int64) {

@@ -69,11 +69,11 @@ func reserved(s string) bool {
 func safePath(name string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) > 8 {
-		return fmt.Errorf("%w: %q has %d levels of folders", ErrName, name, len(parts))
+		return fmt.Errorf("%w: %q has %d levels of folders; the limit is 8", ErrName, name, len(parts))
 	}
 	for _, p := range parts {
 		if !safePart(p) {
-			return fmt.Errorf("%w: the file name %q is not safe to store", ErrName, name)
+			return fmt.Errorf("%w: the file name %q cannot be stored safely", ErrName, name)
 		}
 	}
 	return nil

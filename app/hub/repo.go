@@ -98,7 +98,7 @@ func (c *client) json(ctx context.Context, what, path string, query url.Values, 
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNetwork, err)
 	case len(body) > maxJSON:
-		return fmt.Errorf("%w: response of more than %d bytes for %s", ErrServer, maxJSON, what)
+		return fmt.Errorf("%w: more than %d bytes in the response for %s", ErrServer, maxJSON, what)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("%w: the response for %s does not come from a hub's API (is --hub-url right?): %w", ErrServer, what, err)
@@ -118,7 +118,7 @@ func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 		return Repo{}, err
 	}
 	if len(w.Siblings) > maxSiblings {
-		return Repo{}, fmt.Errorf("%w: %s lists %d files, the limit is %d", ErrServer, ref.ID(), len(w.Siblings), maxSiblings)
+		return Repo{}, fmt.Errorf("%w: %s lists %d files; the limit is %d", ErrServer, ref.ID(), len(w.Siblings), maxSiblings)
 	}
 	r := w.repo()
 	r.ID = ref.ID()

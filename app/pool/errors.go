@@ -29,7 +29,7 @@ func (e *UnnamedError) Error() string {
 	if len(e.Names) == 0 {
 		return "the library is empty; 'godwit pull demo' downloads a small model"
 	}
-	return "this field is required; there are " + strings.Join(e.Names, ", ")
+	return "this field is required; the models are " + strings.Join(e.Names, ", ")
 }
 
 // LoadError reports why a model cannot be loaded.

@@ -130,7 +130,7 @@ func (p *preparer) prepare(ctx context.Context, q prepared) error {
 	if err := p.quiet(ctx, p.rest, nil); err != nil {
 		return err
 	}
-	p.log.Info("calibrating in the background, once for this model", "model", q.path)
+	p.log.Info("calibrating in the background", "model", q.path)
 	return p.measure(ctx, q.path, q.options, func(share float64) error {
 		err := p.quiet(ctx, 0, func(waited time.Duration) {
 			if waited == 0 {

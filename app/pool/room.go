@@ -119,7 +119,7 @@ func (p *Pool) unloadOldest(next *entry) bool {
 		p.mu.Unlock()
 		return false
 	}
-	p.log.Info("making room", "model", oldest.info.Name, "bytes", next.info.Size)
+	p.log.Info("unloading a model to make room", "model", oldest.info.Name, "bytes", next.info.Size)
 	done := p.unload(oldest)
 	p.mu.Unlock()
 	<-done

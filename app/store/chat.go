@@ -295,7 +295,7 @@ func cleanTitle(title string) string {
 // the text there.
 func cleanText(text string) (string, error) {
 	if len(text) > maxText {
-		return "", fmt.Errorf("%w: a text of %d bytes, at most %d are allowed", ErrInput, len(text), maxText)
+		return "", fmt.Errorf("%w: the text has %d bytes; the limit is %d", ErrInput, len(text), maxText)
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"), nil
 }
@@ -306,7 +306,7 @@ func cleanObject(object json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 	if len(object) > maxObject {
-		return nil, fmt.Errorf("%w: settings of %d bytes, at most %d are allowed", ErrInput, len(object), maxObject)
+		return nil, fmt.Errorf("%w: the settings have %d bytes; the limit is %d", ErrInput, len(object), maxObject)
 	}
 	text, err := cleanText(string(object))
 	if err != nil {
@@ -315,7 +315,7 @@ func cleanObject(object json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	var out bytes.Buffer
 	if err := errors.Join(json.Unmarshal([]byte(text), &fields), json.Compact(&out, []byte(text))); err != nil {
-		return nil, fmt.Errorf("%w: settings are not a JSON object: %w", ErrInput, err)
+		return nil, fmt.Errorf("%w: the settings are not a JSON object: %w", ErrInput, err)
 	}
 	return out.Bytes(), nil
 }

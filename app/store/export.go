@@ -165,11 +165,11 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 		return nil, s.fault("import", err)
 	}
 	if len(data) > maxImport {
-		return nil, s.fault("import", fmt.Errorf("%w: more than %d bytes", ErrInput, maxImport))
+		return nil, s.fault("import", fmt.Errorf("%w: the file is larger than %d bytes", ErrInput, maxImport))
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(data) {
-		return nil, s.fault("import", fmt.Errorf("%w: not UTF-8 text", ErrInput))
+		return nil, s.fault("import", fmt.Errorf("%w: the file is not UTF-8 text", ErrInput))
 	}
 	read := readMarkdown
 	switch start := bytes.TrimSpace(data); {
@@ -191,7 +191,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 		}
 		return read(data, s.now(), func(e *exportedChat) error {
 			if all += len(e.Messages); len(imported) == maxChats || all > maxAll {
-				return fmt.Errorf("%w: more than %d chats or %d messages", ErrInput, maxChats, maxAll)
+				return fmt.Errorf("%w: the file has more than %d chats or %d messages", ErrInput, maxChats, maxAll)
 			}
 			twins.rename(&e.Chat)
 			c, err := s.importChat(ctx, tx, e, &folders, fits)
@@ -258,7 +258,7 @@ func checkHead(data []byte) error {
 		return fmt.Errorf("%w: not a chat export of Godwit: format %.64q, want %q", ErrInput, head.Format, format)
 	}
 	if head.Version > formatVersion {
-		return fmt.Errorf("%w: export version %d, this program supports %d", ErrNewer, head.Version, formatVersion)
+		return fmt.Errorf("%w: the file has export version %d, but this Godwit supports only %d", ErrNewer, head.Version, formatVersion)
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 	case wrong != nil:
 		return fmt.Errorf("%w: chat %d: %w", ErrInput, chats+1, wrong)
 	case chats == 0:
-		return fmt.Errorf("%w: no chat in it", ErrInput)
+		return fmt.Errorf("%w: the file contains no chat", ErrInput)
 	}
 	return nil
 }
@@ -414,7 +414,7 @@ func (d *folders) named(ctx context.Context, name string) (int64, error) {
 
 func (d *folders) make(ctx context.Context, name string) (int64, error) {
 	if d.made++; d.made > maxFolders {
-		return 0, fmt.Errorf("%w: more than %d new folders", ErrInput, maxFolders)
+		return 0, fmt.Errorf("%w: the file has more than %d new folders", ErrInput, maxFolders)
 	}
 	result, err := d.tx.ExecContext(ctx, "INSERT INTO folder(name, position) SELECT ?, ifnull(max(position), 0) + 1 FROM folder", name)
 	if err != nil {

@@ -146,7 +146,7 @@ func parseMarkdown(text string, now time.Time) (exportedChat, error) {
 		}
 	}
 	if len(c.Messages) == 0 {
-		return c, fmt.Errorf("%w: no message in it", ErrInput)
+		return c, fmt.Errorf("%w: the file contains no message", ErrInput)
 	}
 	return c, nil
 }
@@ -175,7 +175,7 @@ func (c *exportedChat) addPart(part string, now time.Time) error {
 	var m mark
 	inner, ok := strings.CutSuffix(strings.TrimPrefix(head, markOpen), markClose)
 	if !ok || json.Unmarshal([]byte(inner), &m) != nil {
-		return fmt.Errorf("%w: the line %.60q is an incomplete mark", ErrInput, head)
+		return fmt.Errorf("%w: the line %.60q should mark a message, but is incomplete", ErrInput, head)
 	}
 	heading, body, _ := strings.Cut(rest, "\n")
 	body = strings.TrimPrefix(body, "\n")
@@ -222,7 +222,7 @@ func (c *exportedChat) add(m Message) {
 	c.Messages = append(c.Messages, exportedMessage{Message: m})
 }
 
-var errMessages = fmt.Errorf("%w: more than %d messages", ErrInput, maxMessages)
+var errMessages = fmt.Errorf("%w: the chat has more than %d messages", ErrInput, maxMessages)
 
 // speaker matches a heading or a bold line that names the speaker.
 var speaker = regexp.MustCompile(`(?mi)^(?:#{1,6}[ \t]+|\*\*)[^\w\n]*(user|you|human|assistant|model|ai|bot|chatgpt|claude|system|tool)[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\r?$`)

@@ -145,7 +145,7 @@ func (m *Message) clean() (stored, error) {
 		a.Name, a.Type = cleanTitle(a.Name), cleanTitle(a.Type)
 	}
 	if total > maxText {
-		return out, fmt.Errorf("%w: attachments of %d bytes, at most %d are allowed", ErrInput, total, maxText)
+		return out, fmt.Errorf("%w: the attachments have %d bytes; the limit is %d", ErrInput, total, maxText)
 	}
 	if len(m.Attachments) > 0 {
 		data, err := json.Marshal(m.Attachments)

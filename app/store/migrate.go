@@ -55,7 +55,7 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 			return err
 		}
 		if version > len(migrations) {
-			return fmt.Errorf("%w: it has schema %d, this program supports %d; use the newer program", ErrNewer, version, len(migrations))
+			return fmt.Errorf("%w: it has schema %d, but this Godwit supports only %d; use the newer Godwit", ErrNewer, version, len(migrations))
 		}
 		if version >= target {
 			return nil

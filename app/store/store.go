@@ -195,7 +195,7 @@ func (s *Store) fault(name string, err error) error {
 	if errors.As(err, &code) {
 		switch code.Code() & 0xff {
 		case lib.SQLITE_FULL:
-			return fmt.Errorf("chats: %s: %w: free some space and try again, nothing stored is lost (%w)", name, ErrFull, err)
+			return fmt.Errorf("chats: %s: %w: free some space and try again; nothing stored is lost (%w)", name, ErrFull, err)
 		case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 			s.damaged.Store(true)
 			return fmt.Errorf("chats: %s: %w: %w", name, ErrDamaged, err)
