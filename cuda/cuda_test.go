@@ -23,8 +23,9 @@ import (
 	"godwit/shaders"
 )
 
-// TestConformance runs every op through the driver code, launches and graphs,
-// with the PTX that is part of the binary standing for its kernels.
+// TestConformance runs every op through the driver code, launches and graphs.
+// The kernels are those of the PTX in the binary, which the fake driver maps to
+// the emulator.
 func TestConformance(t *testing.T) {
 	f := newFake(t)
 	backendtest.Run(gotest.Of(t), driver("cuda", f.api), backend.Options{FloatAttn: true}, backendtest.Lacks...)
@@ -51,7 +52,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A card gets the matrix products that it can run.
+// A card gets matrix products only in the form that it can run.
 func TestImages(t *testing.T) {
 	g := graph.NewBuilder()
 	weight := func(cols, rows int) *graph.Weight {
@@ -89,7 +90,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// What can be wrong with a machine is one error that says what, with numbers.
+// Whatever is wrong with a machine gives one error, with the cause and the
+// numbers.
 func TestNoDevice(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -149,14 +151,14 @@ func open(t *testing.T, f *fake) gpu.Device {
 	return d
 }
 
-// The driver writes to the given address, though the caller's stack moves while
-// it is called.
+// The driver writes to the given address, even if the caller's stack moves
+// during the call.
 func TestStackMoves(t *testing.T) {
 	f := newFake(t)
 	d := open(t, f).(*device)
 	defer func() { f.before = nil }()
 	for _, c := range []struct {
-		moves string // the function that moves the stack
+		moves string // moves the stack
 		ask   func() error
 	}{
 		{"cuMemGetInfo_v2", func() error {
@@ -204,7 +206,7 @@ func TestStackMoves(t *testing.T) {
 			}
 		}
 		done := make(chan error)
-		go func() { done <- c.ask() }() // its stack is small
+		go func() { done <- c.ask() }() // starts with a small stack
 		if err := <-done; err != nil || moves == 0 {
 			t.Errorf("%s, called %d times: %v", c.moves, moves, err)
 		}
@@ -252,8 +254,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A kernel that is not in the pack, or that the driver refuses, is an error of
-// its own; the device works on.
+// A kernel that is missing in the pack, or that the driver refuses, gives an
+// error. The device continues to work.
 func TestCompile(t *testing.T) {
 	f := newFake(t)
 	d := open(t, f)
@@ -271,7 +273,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// The first error of a launch sticks and comes back from every wait.
+// The first error of a launch is kept, and every wait returns it.
 func TestLost(t *testing.T) {
 	f := newFake(t)
 	d := open(t, f)
@@ -294,8 +296,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A launch allocates nothing. Callbacks into Go do, so a function of the C
-// library that gives 0 here, which is success, stands for the driver's.
+// A launch does not allocate. Callbacks into Go allocate, so a function of the
+// C library that returns 0, which means success, replaces the driver's.
 func TestLaunchAllocs(t *testing.T) {
 	f := newFake(t)
 	d := open(t, f)
@@ -326,7 +328,7 @@ func TestLaunchAllocs(t *testing.T) {
 	}
 }
 
-// Other goroutines ask what is free while launches run.
+// Other goroutines read the free memory while launches run.
 func TestInfoBesideLaunches(t *testing.T) {
 	f := newFake(t)
 	d := open(t, f).(*device)
@@ -366,7 +368,7 @@ func TestInfoBesideLaunches(t *testing.T) {
 	}
 }
 
-// A capture that goes wrong leaves nothing behind.
+// A capture that fails leaves nothing behind.
 func TestGraphLeaks(t *testing.T) {
 	for _, broken := range []string{"", "cuLaunchKernel", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"} {
 		f := newFake(t)
@@ -405,7 +407,7 @@ func TestGraphLeaks(t *testing.T) {
 	}
 }
 
-// Compiled code is used where it cannot be kept.
+// Compiled code can be used even if it cannot be saved.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -414,7 +416,7 @@ func TestKept(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path   string
-		builds int // builds during two calls
+		builds int // number of builds in two calls
 	}{
 		{filepath.Join(dir, "new", "code"), 1}, {"", 2}, {filepath.Join(file, "code"), 2},
 	} {

@@ -8,10 +8,10 @@ import (
 	"godwit/engine/backend"
 )
 
-// With GODWIT_DEVICE=fake the script runs over the driver that is not a card, with
-// matrices and contexts so small that it shows nothing but that the script works.
+// With GODWIT_DEVICE=fake, the script runs over a fake driver, with small
+// matrices and contexts. The only purpose is to test the script.
 func init() {
-	var one *fake // its callbacks are of the process
+	var one *fake // one for the process, because its callbacks are
 	fakeCard = func(t *testing.T) backend.Driver {
 		if one == nil {
 			one = newFake(t)

@@ -22,12 +22,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// fakeCard is a driver without a card, where there is one.
+// fakeCard is a fake driver, if the build has one.
 var fakeCard func(t *testing.T) backend.Driver
 
 func faking() bool { return os.Getenv("GODWIT_DEVICE") == "fake" }
 
-// sized is n on a card, and little without one.
+// sized returns n on a card, and a small number on the fake driver.
 func sized(n, little int) int {
 	if faking() {
 		return little
@@ -35,7 +35,7 @@ func sized(n, little int) int {
 	return n
 }
 
-// underTest is the driver that GODWIT_DEVICE names: cuda, hip or fake.
+// underTest returns the driver that GODWIT_DEVICE names: cuda, hip or fake.
 func underTest(t *testing.T) backend.Driver {
 	t.Helper()
 	if faking() && fakeCard != nil {
@@ -50,8 +50,8 @@ func underTest(t *testing.T) backend.Driver {
 	return nil
 }
 
-// TestDeviceConformance checks every op on a card, with graphs: with the kernels
-// for the card, and with those that are for older ones.
+// TestDeviceConformance checks every op on a card with graphs, both with the
+// kernels for the card and with the kernels for older cards.
 func TestDeviceConformance(t *testing.T) {
 	d := underTest(t).(gpu.Driver)
 	t.Run("card", func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDeviceConformance(t *testing.T) {
 	})
 }
 
-// older hides what newer cards have.
+// older hides the features of newer cards.
 type older struct{ gpu.Recorder }
 
 // report is one line of the script's output.
@@ -84,7 +84,8 @@ func report(t *testing.T, what string, more map[string]any) {
 	fmt.Printf("DEVICE %s\n", line)
 }
 
-// perSecond is a rate, nil where the clock shows none: the time is a difference of two.
+// perSecond returns a rate. It returns nil if the time, which is a difference
+// of two times, is not positive.
 func perSecond(work float64, d time.Duration) any {
 	if d <= 0 {
 		return nil
@@ -92,10 +93,11 @@ func perSecond(work float64, d time.Duration) any {
 	return work / d.Seconds()
 }
 
-// plain hides that a device can keep launches, and what newer cards have.
+// plain hides that a device can store launches, and the features of newer
+// cards.
 type plain struct{ gpu.Device }
 
-// step is a compiled plan that is fed one token at a time.
+// step is a compiled plan that runs one token at a time.
 type step struct {
 	t     *testing.T
 	prog  backend.Program
@@ -104,8 +106,8 @@ type step struct {
 	width int
 }
 
-// newStep compiles a plan on the card, with or without graphs and what newer cards
-// have.
+// newStep compiles a plan on the card, with or without graphs and the features
+// of newer cards.
 func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, whole bool) *step {
 	t.Helper()
 	d := underTest(t).(gpu.Driver)
@@ -143,7 +145,7 @@ func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, whole 
 	return s
 }
 
-// feed runs the next n tokens and returns how long that took.
+// feed runs the next n tokens and returns the time that they took.
 func (s *step) feed(have, n int) time.Duration {
 	s.t.Helper()
 	b := &s.batch
@@ -167,7 +169,7 @@ func (s *step) feed(have, n int) time.Duration {
 	return time.Since(start)
 }
 
-// best is the shortest of some runs of one token each.
+// best returns the shortest time of several runs of one token.
 func (s *step) best(have, runs int) time.Duration {
 	least := time.Hour
 	for i := range runs {
@@ -176,12 +178,13 @@ func (s *step) best(have, runs int) time.Duration {
 	return least
 }
 
-// noise is a weight of random bytes, scales included: only time is measured.
+// noise returns a weight of random bytes, including the scales, because only
+// the time is measured.
 func noise(name string, ty dtype.Type, cols, rows int) *graph.Weight {
 	w := &graph.Weight{Name: name, Type: ty, Shape: []int{cols, rows}, Data: make([]byte, ty.RowBytes(cols)*rows)}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range w.Data {
-		w.Data[i] = byte(rng.Uint32()) & 0x2f // small exponents: no infinity among the scales
+		w.Data[i] = byte(rng.Uint32()) & 0x2f // small exponents, so that no scale is infinite
 	}
 	return w
 }
@@ -189,7 +192,7 @@ func noise(name string, ty dtype.Type, cols, rows int) *graph.Weight {
 // The matrices that are measured.
 var productCols, productRows = sized(4096, 256), sized(14336, 64)
 
-// products is a plan of n products of the same rows.
+// products returns a plan of n products of the same rows.
 func products(t *testing.T, ty dtype.Type, n int) *graph.Plan {
 	t.Helper()
 	g := graph.NewBuilder()
@@ -210,7 +213,7 @@ func products(t *testing.T, ty dtype.Type, n int) *graph.Plan {
 }
 
 // TestDeviceMatmul measures the products of a prefill, with the kernels for the
-// card and with those for older ones.
+// card and with the kernels for older cards.
 func TestDeviceMatmul(t *testing.T) {
 	layers, batch := 4, sized(512, 32)
 	for _, ty := range []dtype.Type{dtype.F16, dtype.Q8_0, dtype.Q4_K} {
@@ -229,8 +232,9 @@ func TestDeviceMatmul(t *testing.T) {
 	}
 }
 
-// TestDeviceMatvec measures matrix-vector products: the weights' bytes over the
-// time of a step, less that of a step without them.
+// TestDeviceMatvec measures the bandwidth of matrix-vector products. It divides
+// the bytes of 15 matrices by the difference in time between a step with 16 of
+// them and a step with one.
 func TestDeviceMatvec(t *testing.T) {
 	const layers = 16
 	for _, ty := range []dtype.Type{dtype.F16, dtype.Q8_0, dtype.Q4_K, dtype.Q6_K, dtype.Q4_0} {
@@ -246,9 +250,10 @@ func TestDeviceMatvec(t *testing.T) {
 	}
 }
 
-// TestDeviceAttention measures decode attention over contexts of several lengths:
-// the cache's bytes over the time of a step, less that of a short one. Nothing wrote
-// the cells in between; they are read all the same.
+// TestDeviceAttention measures the bandwidth of decode attention over contexts
+// of several lengths. It divides the cache's bytes by the time of a step, minus
+// the time of a short step. The cells between were never written, but they are
+// read.
 func TestDeviceAttention(t *testing.T) {
 	const heads, kvHeads, dim, chunk = 32, 8, 128, 512
 	for _, pair := range [][2]string{{"f16", "f16"}, {"q8_0", "q8_0"}, {"q8_0", "turbo3"}, {"turbo4", "turbo3"}, {"gw4", "gw3"}, {"gw3", "gw3"}} {

@@ -19,8 +19,8 @@ import (
 	"godwit/shaders/emu"
 )
 
-// fake is a libcuda in Go: callbacks with the C signatures of the driver API
-// that run kernels on the emulator. The driver above it is the real one.
+// fake is a libcuda in Go. Its callbacks have the C signatures of the driver
+// API and run kernels on the emulator. The code that calls it is the real one.
 type fake struct {
 	dev     gpu.Device
 	byPTX   map[string]shaders.Instance
@@ -28,7 +28,7 @@ type fake struct {
 	next    uint64
 	handles map[uintptr]any
 	handle  uintptr
-	capture []func() int32 // nil: launches run at once
+	capture []func() int32 // captured launches; nil if launches run immediately
 	graphs  int            // graphs that were started
 
 	symbols map[string]uintptr
@@ -36,8 +36,8 @@ type fake struct {
 	cards   int32
 	major   int32
 	free    uint64
-	fail    map[string]int32 // results of functions that go wrong
-	before  func(string)     // runs before the function of that name answers
+	fail    map[string]int32 // results of functions that fail
+	before  func(string)     // runs before the function with the name returns
 }
 
 type fakeBuffer struct {
@@ -87,7 +87,7 @@ func newFake(t testing.TB) *fake {
 	return f
 }
 
-// api is the driver API over the fake.
+// api returns the driver API of the fake.
 func (f *fake) api() (*api, error) {
 	a := &api{flavor: nvidia}
 	if err := a.bind(f.find); err != nil {
@@ -103,14 +103,14 @@ func (f *fake) find(name string) (uintptr, error) {
 	return 0, fmt.Errorf("undefined symbol: %s", name)
 }
 
-// add names a new object.
+// add returns the handle of a new object.
 func (f *fake) add(x any) uintptr {
 	f.handle++
 	f.handles[f.handle] = x
 	return f.handle
 }
 
-// at finds the buffer that an address lies in.
+// at finds the buffer that contains an address.
 func (f *fake) at(address uint64) (gpu.Buffer, int64) {
 	for _, b := range f.memory {
 		if b.at <= address && address < b.at+b.size {
@@ -120,7 +120,7 @@ func (f *fake) at(address uint64) (gpu.Buffer, int64) {
 	panic(fmt.Sprintf("fakecuda: %#x is not device memory", address))
 }
 
-// results of the driver API that the fake gives.
+// results of the driver API that the fake returns
 const (
 	invalidValue  = 1
 	invalidHandle = 400
@@ -135,14 +135,14 @@ func code(err error) int32 {
 	return success
 }
 
-// texts are what cuGetErrorString points to.
+// texts holds the texts that cuGetErrorString returns.
 var texts = map[int32][]byte{
 	outOfMemory: []byte("out of memory\x00"), noDevice: []byte("no CUDA-capable device is detected\x00"),
 	launchFailed: []byte("unspecified launch failure\x00"), 218: []byte("a PTX JIT compilation failed\x00"),
 }
 
-// slots holds the fakes whose callbacks exist: there can only ever be so many
-// callbacks, so they are made once and ask for the fake in use.
+// The number of callbacks in a process is limited, so slots makes them once. They
+// call the fake inUse.
 var (
 	inUse *fake
 	slots = sync.OnceValue(makeCallbacks)
@@ -162,7 +162,7 @@ type word = uintptr
 
 func bytesAt(p unsafe.Pointer, n word) []byte { return unsafe.Slice((*byte)(p), n) }
 
-// makeCallbacks is the functions of the API.
+// makeCallbacks makes the functions of the API.
 func makeCallbacks() map[string]uintptr {
 	m := map[string]uintptr{}
 	add := func(name string, fn any) { m[name] = purego.NewCallback(fn) }
@@ -333,8 +333,8 @@ func moduleCallbacks(add adder, set setter) {
 	})
 }
 
-// launch runs a kernel, or keeps it while launches are captured. Arguments are
-// read at once, as the driver does.
+// launch runs a kernel, or stores it while launches are captured. Like the
+// driver, it reads the arguments immediately.
 func (f *fake) launch(p gpu.Pipeline, grid [3]uint32, params []unsafe.Pointer) int32 {
 	k := p.Kernel()
 	var args []gpu.Bind

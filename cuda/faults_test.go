@@ -29,16 +29,16 @@ func product(t *testing.T) *graph.Plan {
 	return plan
 }
 
-// TestFaults breaks the driver while a model is loaded and while it runs: one
-// error says what and with which numbers, everything is given back, and a card
-// that works again runs.
+// TestFaults breaks the driver while a model is loaded and while it runs: there
+// is one error with the cause and the numbers, all memory is released, and a
+// card that works again can be used.
 func TestFaults(t *testing.T) {
 	const sick = 700
 	texts[sick] = []byte("an illegal memory access was encountered\x00")
 	for _, c := range []struct {
 		name  string
 		spoil func(*fake)
-		runs  bool // the fault comes when it runs
+		runs  bool // whether the fault comes while the model runs
 		wants []string
 		is    error
 	}{
@@ -77,7 +77,7 @@ func run(t *testing.T, f *fake, spoil func(*fake), later bool) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = b.Close() }() // on a broken card it fails too
+	defer func() { _ = b.Close() }() // this also fails on a broken card
 	if !later {
 		spoil(f)
 	}
@@ -100,8 +100,8 @@ func run(t *testing.T, f *fake, spoil func(*fake), later bool) error {
 	return first
 }
 
-// Without the driver's library there is no device to list, and opening one names
-// the library.
+// Without the driver's library, no device is listed, and the error of opening
+// one names the library.
 func TestNoDriver(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "libcuda.so.1")
 	missing := driver("cuda", func() (*api, error) {

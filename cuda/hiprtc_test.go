@@ -15,15 +15,16 @@ import (
 	"godwit/shaders"
 )
 
-// amdCards is an architecture of each wavefront size that the compiler of the
-// oldest HIP served knows, with its number in the flags of a code object.
+// amdCards has one architecture for each wavefront size that the compiler of
+// the oldest supported HIP accepts, with its number in the flags of a code
+// object.
 var amdCards = []struct {
 	name   string
 	number uint32
 	wave32 bool
 }{{"gfx1030", 0x36, true}, {"gfx90a", 0x3f, false}}
 
-// needHIP skips where HIP's library is not installed, but not in CI.
+// needHIP skips a test if HIP's library is not installed, except in CI.
 func needHIP(t *testing.T) *rtc {
 	t.Helper()
 	r, err := openRTC()
@@ -36,9 +37,9 @@ func needHIP(t *testing.T) *rtc {
 	return r
 }
 
-// TestCodeObjects has hiprtc compile a kernel of each name for a card of each
-// wavefront size, which it does without one: the code object is of that card,
-// and its kernel runs in waves of that size.
+// TestCodeObjects compiles a kernel of each name with hiprtc, for a card of
+// each wavefront size. That does not need a card. The code object must be for
+// that card, and its kernel must run in waves of that size.
 func TestCodeObjects(t *testing.T) {
 	r := needHIP(t)
 	seen := map[string]bool{}
@@ -65,7 +66,7 @@ func TestCodeObjects(t *testing.T) {
 	}
 }
 
-// codeObject reads from a code object what card it is for and whether a kernel's
+// codeObject returns the card that a code object is for, and whether a kernel's
 // waves have 32 lanes.
 func codeObject(t *testing.T, kernel string, code []byte) (card uint32, wave32 bool) {
 	t.Helper()
@@ -87,12 +88,13 @@ func codeObject(t *testing.T, kernel string, code []byte) (card uint32, wave32 b
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The descriptor has 64 bytes; bit 10 of the word at 56 asks for waves of 32.
+	// The descriptor has 64 bytes. Bit 10 of the word at 56 selects waves of
+	// 32.
 	descriptor := data[symbols[i].Value-s.Addr:][:64]
 	return binary.LittleEndian.Uint32(code[48:]) & 0xff, binary.LittleEndian.Uint16(descriptor[56:])>>10&1 == 1
 }
 
-// What the compiler says of a source that is wrong comes back.
+// The error about a wrong source contains the compiler's messages.
 func TestCodeObjectFaults(t *testing.T) {
 	r := needHIP(t)
 	text, err := shaders.Find("unary").Source(nil)
@@ -105,7 +107,8 @@ func TestCodeObjectFaults(t *testing.T) {
 	}
 }
 
-// HIP's library on a machine without a card lists none, and opening one says so.
+// On a machine without a card, HIP's library lists no device, and opening one
+// gives an error.
 func TestNoAMDCard(t *testing.T) {
 	needHIP(t)
 	list, err := AMD().Devices()

@@ -10,7 +10,7 @@ import (
 	"godwit/shaders"
 )
 
-// maxPack is what the PTX may add to the binary.
+// maxPack is the maximum size that the PTX may add to the binary.
 const maxPack = 8 << 20
 
 func TestPackIsFresh(t *testing.T) {
@@ -37,8 +37,8 @@ func TestPackIsFresh(t *testing.T) {
 	}
 }
 
-// Every image is PTX of the version that the oldest driver takes, and has its
-// kernel with a parameter for each argument.
+// Every image is PTX of a version that the oldest driver accepts, and its
+// kernel has one parameter per argument.
 func TestPack(t *testing.T) {
 	for _, in := range shaders.Instances() {
 		image, err := ptx(in.Kernel, in.Constants)

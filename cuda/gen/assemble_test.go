@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// fakePtxas says what the image itself says: its second line is the bytes spilled,
-// its third the registers.
+// fakePtxas reports what the image contains: its second line is the number of
+// spilled bytes, and its third line is the number of registers.
 const fakePtxas = `#!/bin/sh
 if [ "$1" = --version ]; then
 	echo "Cuda compilation tools, release 12.9, V12.9.86"
@@ -74,7 +74,7 @@ func (f folder) open(t *testing.T) *assembler {
 	return a
 }
 
-// runs is how often ptxas has run.
+// runs returns how often ptxas has run.
 func (f folder) runs(t *testing.T) int {
 	t.Helper()
 	data, err := os.ReadFile(f.ptxas + ".log")
@@ -118,7 +118,7 @@ func TestRecord(t *testing.T) {
 	}
 	images["matmul MMA=1"] = [2]string{"ad", ".target sm_80\n8\n64\n"}
 	f.fill(t, images)
-	for range 2 { // from ptxas, and from the record
+	for range 2 { // first from ptxas, then from the record
 		if err := f.open(t).renew(f.record); err == nil || !strings.Contains(err.Error(), "matmul MMA=1 spills 8 bytes on sm_120") {
 			t.Errorf("an image that spills: %v", err)
 		}
@@ -129,8 +129,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A check finds what changed, what spills, what the record has wrong,
-// and what does not assemble.
+// A check finds images that have changed, that spill, that differ from the
+// record, or that do not assemble.
 func TestCheck(t *testing.T) {
 	good := map[string][2]string{
 		"attend A=1": {"aa", ".target sm_75\n0\n100\n"},
@@ -143,7 +143,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		image [2]string
-		want  string // expected error; empty: none
+		want  string // expected error; empty if the check succeeds
 	}{
 		{"attend A=1", [2]string{"ba", ".target sm_75\n0\n90\n"}, ""},
 		{"attend A=1", [2]string{"bb", ".target sm_75\n4\n90\n"}, "attend A=1 spills 4 bytes on sm_86"},

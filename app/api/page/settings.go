@@ -18,7 +18,7 @@ type setting struct {
 	config.Field
 	Value  any           `json:"value" ts:"Value"`
 	Origin config.Origin `json:"origin"`
-	Given  bool          `json:"given,omitempty"` // whether a secret is set, because its value is not sent
+	Given  bool          `json:"given,omitempty"` // whether a secret is set; its value is never sent
 }
 
 func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {

@@ -363,7 +363,7 @@ export interface Field {
   help: string;
   value: Value;
   origin: Origin;
-  /** whether a secret is set, because its value is not sent */
+  /** whether a secret is set; its value is never sent */
   given?: boolean;
 }
 
