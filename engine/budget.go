@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
 	"godwit/engine/kv"
@@ -95,4 +97,27 @@ func (a *Memory) Spare() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.left("")
+}
+
+// ConversationMemory returns the range of kv.Settings.Memory for a load: the least that
+// works, and what keeps all positions exact. Both are 0 if the device or the types do
+// not support it.
+func (p *Prepared) ConversationMemory() (least, most int64, err error) {
+	o := p.Options
+	o.KV.Memory = 1
+	_, err = p.model.Prepare(o, 0)
+	var small *kv.BudgetError
+	if errors.As(err, &small) {
+		o.KV.Memory = max(small.Least, 1<<60)
+		var all *Prepared
+		if all, err = p.model.Prepare(o, 0); err == nil {
+			if most = all.Layout.AllExact(); most > 0 {
+				least = small.Least
+			}
+		}
+	}
+	if errors.Is(err, backend.ErrUnsupported) {
+		err = nil
+	}
+	return least, most, err
 }

@@ -159,16 +159,7 @@ func (b *Budget) fits(n, newest int) error {
 	if fits(b.Bytes, pages) {
 		return nil
 	}
-	e := &BudgetError{Positions: n, Bytes: b.Bytes, Least: math.MaxInt64}
-	for low, high := int64(0), int64(1)<<62; low < high; { // the first size that fits
-		mid := low + (high-low)/2
-		if fits(mid, pages) {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-		e.Least = high
-	}
+	e := &BudgetError{Positions: n, Bytes: b.Bytes, Least: firstSize(func(bytes int64) bool { return fits(bytes, pages) })}
 	e.Largest = PageCells * sort.Search(pages-1, func(p int) bool { return !fits(b.Bytes, p+1) })
 	return e
 }
@@ -204,10 +195,49 @@ func (b *Budget) leaving(i int) int {
 // in layers that see all positions. The row's own page counts up to the row.
 func (b *Budget) Window(pos int) int { return pos + 1 - b.firstExact(pos/PageCells)*PageCells }
 
+// AllExact returns the smallest memory of a conversation with which every row of the
+// longest one reads all positions in exact form. It returns 0 without a budget.
+func (l *Layout) AllExact() int64 {
+	b := l.budget()
+	if b == nil {
+		return 0
+	}
+	pages, c := pagesOf(l.reach()), *b
+	return firstSize(func(bytes int64) bool {
+		c.Bytes = bytes
+		return c.window(pages-1) == pages
+	})
+}
+
+// firstSize returns the first number of bytes that is enough.
+func firstSize(enough func(bytes int64) bool) int64 {
+	low, high := int64(0), int64(1)<<62
+	for low < high {
+		if mid := low + (high-low)/2; enough(mid) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return high
+}
+
 // reads returns the bytes of a conversation of n positions, without reuse points.
 func (b *Budget) reads(n int) int64 {
 	q := (n - 1) / PageCells
 	return b.fixed + b.packed(q+1) + b.exact(q+1-b.firstExact(q))
+}
+
+// ExactAt returns the number of newest positions that the last row of conversations of
+// these lengths reads in exact form. Without a budget the list is empty.
+func (l *Layout) ExactAt(lengths []int) []int {
+	list := []int{}
+	if b := l.budget(); b != nil {
+		for _, n := range lengths {
+			list = append(list, max(b.Window(n-1), 0))
+		}
+	}
+	return list
 }
 
 // budget returns the memory of one conversation, or nil if it decides nothing.

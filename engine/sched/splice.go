@@ -155,7 +155,7 @@ func (s *Sched) spliceAll() (some bool) {
 // the rows no longer has all of them, or if cells are missing.
 func (s *Sched) splice(i int, x *splice) (int, error) {
 	sl, src := &s.slots[i], &s.slots[x.slot]
-	t, have, n := sl.task, len(sl.tokens), min(x.n, spliceRows)
+	t, have, n := sl.task, len(sl.tokens), min(x.n, spliceRows, s.cache.Step(sl.seq))
 	if src.task != nil || len(src.tokens) < x.from+n || !slices.Equal(src.tokens[x.from:x.from+n], t.tokens[have:have+n]) {
 		return 0, nil
 	}

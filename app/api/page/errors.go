@@ -16,6 +16,7 @@ import (
 	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/app/tune"
+	"godwit/engine/kv"
 )
 
 // classes maps errors of the packages below to statuses.
@@ -45,6 +46,7 @@ var classes = []struct {
 	{config.ErrValue, http.StatusBadRequest, "bad_value"},
 	{config.ErrDamaged, http.StatusConflict, "damaged_settings"},
 	{pool.ErrBusy, http.StatusConflict, "busy"},
+	{kv.ErrBudget, http.StatusBadRequest, "kv_memory"},
 	{errNoWindow, http.StatusNotImplemented, "no_window"},
 	{errAnswering, http.StatusConflict, "answering"},
 	{errClosing, http.StatusServiceUnavailable, "closing"},

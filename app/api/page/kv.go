@@ -177,8 +177,20 @@ type outlook struct {
 	Presets []presetPlan `json:"presets"`
 	Machine machine      `json:"machine"`
 	Budget  int64        `json:"budget"` // bytes for cache and weights together; 0 if unknown
+	// Exact holds the newest tokens that stay uncompressed at each length, if one chat
+	// has a memory of its own.
+	Exact []int       `json:"exact"`
+	Chat  memoryRange `json:"chat"`
 	// Warnings holds the warnings that a load would log.
 	Warnings []string `json:"warnings"`
+}
+
+// memoryRange is the memory that one chat can be given, in bytes. With the least its
+// newest tokens stay uncompressed, with the most all. Both are 0 if the device or the
+// types do not support it.
+type memoryRange struct {
+	Least int64 `json:"least"`
+	Most  int64 `json:"most"`
 }
 
 // planCache plans the memory of a model with settings that are not saved yet.
@@ -224,6 +236,10 @@ func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options) (*outlook
 		Machine: p.machine(), Budget: free, Warnings: chosen.Warnings(),
 	}
 	out.Lengths = lengths(max(out.Context, chosen.Context), chosen.Context)
+	out.Exact = chosen.Layout.ExactAt(out.Lengths)
+	if out.Chat.Least, out.Chat.Most, err = chosen.ConversationMemory(); err != nil {
+		return nil, err
+	}
 	most := 0
 	if free > 0 {
 		most = min(chosen.Largest(free), out.Context)
@@ -261,6 +277,10 @@ func presetPlans(m *engine.Model, chosen *engine.Prepared, free int64) ([]preset
 		alone := set
 		alone.Want = want
 		other, err := m.Prepare(alone, 0)
+		if errors.Is(err, kv.ErrBudget) { // too little memory for a chat with these types
+			list = append(list, presetPlan{Name: x.Name})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

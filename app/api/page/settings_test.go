@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -175,6 +176,41 @@ func TestCancelLoad(t *testing.T) {
 		t.Fatalf("the next load is ended too: %v", err)
 	}
 	lease.Release()
+}
+
+// TestPlanMemory plans the memory of one chat. The panel gets the sizes that are possible
+// and the exact window at each length, and a size that is too small is named.
+func TestPlanMemory(t *testing.T) {
+	d := open(t, newFolder(t, true), nil)
+	plan := func(memory any) outlook {
+		t.Helper()
+		return ask[outlook](d, "POST", "/app/kv/plan", map[string]any{"model": modelName, "changes": map[string]any{
+			"engine.cache_type_k": "q8_0", "engine.cache_type_v": "q4_0", "engine.ctx_size": 4096, "engine.kv_memory": memory,
+		}})
+	}
+	off := plan(0)
+	if len(off.Exact) != 0 || off.Chat.Least <= 0 || off.Chat.Most <= off.Chat.Least {
+		t.Fatalf("off: %+v, exact %v", off.Chat, off.Exact)
+	}
+	for _, memory := range []int64{off.Chat.Least, (off.Chat.Least + off.Chat.Most) / 2, off.Chat.Most - 1, off.Chat.Most} {
+		out := plan(memory)
+		if out.Chat != off.Chat || out.Plan.Memory != memory || len(out.Exact) != len(out.Lengths) {
+			t.Fatalf("%d: %+v, plan %d, exact %v", memory, out.Chat, out.Plan.Memory, out.Exact)
+		}
+		all := true
+		for i, n := range out.Lengths {
+			all = all && (n > 4096 || out.Exact[i] == n)
+		}
+		if all != (memory == off.Chat.Most) || out.Exact[0] != out.Lengths[0] {
+			t.Errorf("%d of %d bytes: at %v the newest %v are exact", memory, off.Chat.Most, out.Lengths, out.Exact)
+		}
+	}
+	status, body := d.do("POST", "/app/kv/plan", map[string]any{"model": modelName, "changes": map[string]any{
+		"engine.cache_type_k": "q8_0", "engine.ctx_size": 4096, "engine.kv_memory": 1000,
+	}})
+	if status != http.StatusBadRequest || !bytes.Contains(body, []byte("kv_memory")) || !bytes.Contains(body, []byte("4096 tokens in 1000 bytes; at least")) {
+		t.Errorf("%d %s", status, body)
+	}
 }
 
 // TestPlan compares the panel's data with the engine's.

@@ -70,6 +70,7 @@ var wireTypes = []struct {
 	{"Machine", machine{}},
 	{"Curve", curve{}},
 	{"PresetPlan", presetPlan{}},
+	{"MemoryRange", memoryRange{}},
 	{"Outlook", outlook{}},
 	{"Measured", Measured{}},
 	{"Choice", Choice{}},

@@ -3,7 +3,7 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { lengthSteps, range, spread, steps, thin } from './axes';
-import { budgetName, bytes, tokens } from './format';
+import { budgetName, bytes, count, tokens } from './format';
 import type { Outlook } from './types';
 import * as msg from '../paraglide/messages.js';
 
@@ -32,6 +32,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     { stroke: colour('--plot-2'), width: 1.5, dash: [6, 4] },
     { stroke: colour('--plot-3'), width: 1.5, dash: [2, 3] },
   ];
+  const exact = o.exact.length > 0 ? o.exact : undefined;
   const options: uPlot.Options = {
     width: element.clientWidth,
     height: element.clientHeight,
@@ -39,12 +40,13 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     pxAlign: 0,
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     legend: { show: false },
-    scales: { x: { time: false, distr: 3, log: 2, range: [Math.min(o.lengths[0] ?? 1, longest / 2), longest] }, y: { range: [0, top] } },
+    scales: { x: { time: false, distr: 3, log: 2, range: [Math.min(o.lengths[0] ?? 1, longest / 2), longest] }, y: { range: [0, top] }, exact: { range: [0, Math.max(...o.exact, 1)] } },
     axes: [
       { ...axis, size: 34, splits: () => thin(lengthSteps(longest), element.clientWidth - 88, 46), values: (_, list) => list.map((n) => tokens(n)) },
       { ...axis, size: 72, splits: () => steps(top), values: (_, list) => list.map((n) => (n === 0 ? '0' : bytes(n))) },
+      ...(exact ? [{ ...axis, scale: 'exact', side: 1 as const, size: 64, grid: { show: false }, splits: () => [0, Math.max(...exact) / 2, Math.max(...exact)], values: (_: uPlot, list: number[]) => list.map((n) => count(Math.round(n))) }] : []),
     ],
-    series: [{}, ...o.curves.map((c, i) => ({ label: c.name, ...lines[i % lines.length], fill: i === 0 ? `color-mix(in srgb, ${colour('--plot-1')} 9%, transparent)` : undefined, points: { show: false } }))],
+    series: [{}, ...o.curves.map((c, i) => ({ label: c.name, ...lines[i % lines.length], fill: i === 0 ? `color-mix(in srgb, ${colour('--plot-1')} 9%, transparent)` : undefined, points: { show: false } })), ...(exact ? [{ label: msg.memory_plot_uncompressed(), scale: 'exact', stroke: colour('--good'), width: 1.5, points: { show: false } }] : [])],
     hooks: {
       draw: [
         (u) => {
@@ -57,7 +59,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
       setCursor: [(u) => onhover(u.cursor.idx ?? null)],
     },
   };
-  const data = [o.lengths, ...o.curves.map((c) => c.bytes.map((n) => n + o.weights))] as uPlot.AlignedData;
+  const data = [o.lengths, ...o.curves.map((c) => c.bytes.map((n) => n + o.weights)), ...(exact ? [exact] : [])] as uPlot.AlignedData;
   const plot = new uPlot(options, data, element);
   const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: element.clientHeight }));
   observer.observe(element);

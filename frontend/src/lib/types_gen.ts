@@ -508,6 +508,11 @@ export interface PresetPlan {
   most: number;
 }
 
+export interface MemoryRange {
+  least: number;
+  most: number;
+}
+
 export interface Outlook {
   plan: Plan;
   /** weights and the working memory of a step */
@@ -523,6 +528,9 @@ export interface Outlook {
   machine: Machine;
   /** bytes for cache and weights together; 0 if unknown */
   budget: number;
+  /** Exact holds the newest tokens that stay uncompressed at each length, if one chat has a memory of its own. */
+  exact: number[];
+  chat: MemoryRange;
   /** Warnings holds the warnings that a load would log. */
   warnings: string[];
 }

@@ -81,6 +81,7 @@ export function label(name: string): string {
     'engine.swa_bypass': msg.settings_keep_sliding_window_layers_at_f16(),
     'engine.kv_strict': msg.settings_require_exact_types(),
     'engine.sparse_v': msg.settings_sparse_v(),
+    'engine.kv_memory': msg.settings_memory_of_one_chat(),
     'engine.exact_window': msg.settings_uncompressed_recent_tokens(),
     'engine.exact_sinks': msg.settings_uncompressed_first_tokens(),
     'engine.kv_auto': msg.settings_automatic_bits_per_layer(),
