@@ -179,15 +179,8 @@ func (s *Sched) splice(i int, x *splice) (int, error) {
 			moves[g].cells = append(moves[g].cells, c)
 		}
 	}
-	if s.guard(i, n) != nil {
+	if !s.extendBeside(i, n, x.slot) {
 		return 0, nil
-	}
-	err := s.cache.Extend(sl.seq, n)
-	for errors.Is(err, kv.ErrFull) && s.dropIdleBut(x.slot) {
-		err = s.cache.Extend(sl.seq, n)
-	}
-	if err != nil {
-		return 0, nil //nolint:nilerr // the rows are computed instead
 	}
 	if err := s.cache.Extend(sl.seq, 0); err != nil { // gives exact pages back
 		return 0, err
@@ -211,6 +204,19 @@ func (s *Sched) splice(i int, x *splice) (int, error) {
 	t.stats.Spliced, t.stats.Cached = t.stats.Spliced+n, t.stats.Cached+n
 	s.cache.Moved(sl.seq)
 	return n, nil
+}
+
+// extendBeside extends slot i by n rows. It drops other idle slots than src if necessary.
+func (s *Sched) extendBeside(i, n, src int) bool {
+	if s.guard(i, n) != nil {
+		return false
+	}
+	for {
+		err := s.cache.Extend(s.slots[i].seq, n)
+		if !errors.Is(err, kv.ErrFull) || !s.dropIdleBut(src) {
+			return err == nil
+		}
+	}
 }
 
 // mapped are the cells from which rows are copied, for positions from first on.

@@ -15,8 +15,11 @@ func abilities(m *hub.Model) (list []string) {
 		name string
 		can  bool
 	}{
-		{"tools", m.Tools && !embeds}, {"thinking", m.Thinking && !embeds}, {"vision", m.Vision},
-		{"infill", m.Infill && !embeds}, {"embedding", embeds},
+		{"tools", m.Tools && !embeds},
+		{"thinking", m.Thinking && !embeds},
+		{"vision", m.Vision},
+		{"infill", m.Infill && !embeds},
+		{"embedding", embeds},
 	} {
 		if x.can {
 			list = append(list, x.name)
