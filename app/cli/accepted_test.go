@@ -46,6 +46,8 @@ func TestAccepted(t *testing.T) {
 				n = min(n, *f.Max)
 			}
 			works = []any{fmt.Sprint(n)}
+		case f.Kind == "size":
+			works = []any{"64MiB"}
 		case f.Kind == "list":
 			works = []any{[]string{"x"}}
 		case f.Kind == "innerq":
