@@ -14,8 +14,8 @@ import (
 )
 
 // namesakes are folders that may use the name of an architecture for something else:
-// a call or chat format, a tokenizer, a projector or a test file.
-var namesakes = []string{"engine/arch", "engine/chat", "engine/tokenizer", "engine/fetch", "engine/vision", "engine/testmodel"}
+// a call or chat format, a tokenizer, a projector, a test file, or a family of models.
+var namesakes = []string{"engine/arch", "engine/chat", "engine/tokenizer", "engine/fetch", "engine/vision", "engine/testmodel", "app/tune"}
 
 // TestArchNames checks that adding an architecture touches one file: no source
 // outside engine/arch compares with the name of an architecture.

@@ -179,6 +179,9 @@ func (s *Sched) splice(i int, x *splice) (int, error) {
 			moves[g].cells = append(moves[g].cells, c)
 		}
 	}
+	if sl.mixed == 0 {
+		s.flush(i) // pages of a sequence with copied rows are not stored any more
+	}
 	if !s.extendBeside(i, n, x.slot) {
 		return 0, nil
 	}
