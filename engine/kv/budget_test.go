@@ -221,3 +221,34 @@ func TestBudgetLeast(t *testing.T) {
 		t.Errorf("a window of %d needs %d bytes, one of %d needs %d", short, a, long, b)
 	}
 }
+
+// Whole pages of a long exact window are parts of their own, which all points share. A
+// point holds only what is left: here the pinned rows are in the first page, and nothing.
+func TestBudgetPoints(t *testing.T) {
+	l := budgeted(t, Want{Turbo3, Turbo3}, model(2, 2, 2, 128), exact(Settings{Cells: 2048, UBatch: 64}, 64, 4), 1.5)
+	m := newMemory(&l)
+	c, err := New(&l, Options{Copier: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := llm.Batch{Spans: []llm.Span{{Rows: 64}}}
+	for c.Len(0) < 1024 {
+		if err := c.Extend(0, 64); err != nil {
+			t.Fatal(err)
+		}
+		b.Spans[0].Len = c.Len(0)
+		c.Fill(&b)
+	}
+	data, err := c.PointData(0, 1024, m)
+	if err != nil || data == nil || len(data) != 0 {
+		t.Errorf("a point of %d bytes (%v)", len(data), err)
+	}
+	from, to := c.Needed(1, 1024)
+	if first := l.Groups[0].Exact.FirstExact(1024); c.Parts() != 2 || from != first || to != 16 || first == 0 {
+		t.Errorf("%d parts, exact pages from %d to %d, want from %d to 16", c.Parts(), from, to, first)
+	}
+	page, err := c.PageData(0, 1, from, m)
+	if err != nil || len(page) != 2*2*PageCells*l.Layers[0].K.ExactRow {
+		t.Errorf("an exact page of %d bytes (%v)", len(page), err)
+	}
+}

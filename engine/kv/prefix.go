@@ -10,8 +10,8 @@ import (
 
 // Pieces of a sequence, which other sequences with the same beginning can adopt, in
 // this process or a later one. There are two kinds of pieces. Pages are whole pages
-// of a group in packed form. Points are what a row at one position reads in
-// addition to pages.
+// of a group in packed form, and with a budget in exact form too (Parts). Points are
+// what a row at one position reads in addition to pages.
 //
 // A point holds the exact rows that a row there reads, the rows after the last
 // whole page, the conversation's self-calibration, and the recurrent states. Models
@@ -24,9 +24,9 @@ import (
 
 // Kept describes a stored prefix of a text.
 type Kept interface {
-	Pages() int               // number of whole pages, counted from the first
-	Has(page, group int) bool // reports whether the rows of a page are stored for a group
-	Points() []int            // positions of points, ascending
+	Pages() int              // number of whole pages, counted from the first
+	Has(page, part int) bool // reports whether a part of a page is stored
+	Points() []int           // positions of points, ascending
 }
 
 // HasPoints reports whether a sequence can be continued only at points.
@@ -40,13 +40,10 @@ func (c *Cache) firstPiece(g int) int {
 	return 0
 }
 
-// IsPiece reports whether a page of a group is a piece by itself.
-func (c *Cache) IsPiece(g, page int) bool { return page >= c.firstPiece(g) }
-
-// needed returns the pages [from, to) of a group whose pieces are read by rows
-// from pos on, in a sequence with a point at pos.
-func (c *Cache) needed(g, pos int) (from, to int) {
-	return max(visible(pos, c.pools[g].window), c.firstPiece(g)), c.tail(g, pos)
+// IsPiece reports whether a part of a page is a piece by itself.
+func (c *Cache) IsPiece(part, page int) bool {
+	g, _ := c.part(part)
+	return page >= c.firstPiece(g)
 }
 
 // tail returns the first page whose rows are part of a point at pos.
@@ -72,16 +69,16 @@ func (c *Cache) Longest(k Kept, most int) int {
 		if pos > most || pos/PageCells > k.Pages() {
 			return false
 		}
-		for g := range c.pools {
-			from, to := c.needed(g, pos)
-			if c.pools[g].window == 0 {
-				if to > run[g] {
+		for part := range c.Parts() {
+			from, to := c.Needed(part, pos)
+			if !c.windowed(part) {
+				if part < len(run) && to > run[part] {
 					return false
 				}
 				continue
 			}
 			for i := to - 1; i >= from; i-- {
-				if !k.Has(i, g) {
+				if !k.Has(i, part) {
 					return false
 				}
 			}
@@ -154,19 +151,15 @@ func (c *Cache) Identity() ([]byte, error) {
 	}{h, tempers, span, first})
 }
 
-// Windowed lists the groups that give back pages.
+// Windowed lists the parts that are given back while a sequence grows.
 func (c *Cache) Windowed() (list []int) {
-	for g := range c.pools {
-		if c.pools[g].window > 0 {
-			list = append(list, g)
+	for part := range c.Parts() {
+		if c.windowed(part) {
+			list = append(list, part)
 		}
 	}
 	return list
 }
-
-// Needed returns the pages [from, to) of a group that a sequence which continues at
-// pos reads in addition to the point there.
-func (c *Cache) Needed(group, pos int) (from, to int) { return c.needed(group, pos) }
 
 // pageRow is called for each row of a piece. len(buf) is the row's size.
 type pageRow func(size, layer int, side Side, tier Tier, cell int32) error
@@ -185,7 +178,11 @@ func (c *Cache) eachOwner(g int, f func(i int, s Side, x *SideLayout) error) err
 
 // walkPage visits the rows of a page: the packed rows, and for the first page also
 // the pinned ones.
-func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
+func (c *Cache) walkPage(seq llm.Seq, part, page int, row pageRow) error {
+	g, exact := c.part(part)
+	if exact {
+		return c.walkExact(seq, g, page, row)
+	}
 	return c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
 		for pos := page * PageCells; pos < (page+1)*PageCells && x.RowBytes > 0; pos++ {
 			if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, pos)); err != nil {
@@ -235,6 +232,9 @@ func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 				}
 			}
 			for at := exact; at < pos && x.ExactRow > 0; at++ {
+				if c.exactPart(g, at/PageCells, pos) {
+					continue
+				}
 				if err := row(x.ExactRow, i, s, Exact, c.ExactCell(g, seq, at)); err != nil {
 					return err
 				}
@@ -277,28 +277,32 @@ func writes(data *[]byte, rows Rows) pageRow {
 	}
 }
 
-// PageBytes returns the size of a page's piece of a group.
-func (c *Cache) PageBytes(g, page int) (n int) {
-	_ = c.walkPage(0, g, page, func(size, _ int, _ Side, _ Tier, _ int32) error { n += size; return nil })
+// PageBytes returns the size of a part of a page.
+func (c *Cache) PageBytes(part, page int) (n int) {
+	_ = c.walkPage(0, part, page, func(size, _ int, _ Side, _ Tier, _ int32) error { n += size; return nil })
 	return n
 }
 
-// PageData returns a whole page of a sequence in a group. It returns nil if the
+// PageData returns a part of a whole page of a sequence. It returns nil if the
 // page is not a piece, if its rows are missing or not packed yet, or if they do
 // not belong to a prompt that was read from its beginning.
-func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
+func (c *Cache) PageData(seq llm.Seq, part, page int, rows Rows) ([]byte, error) {
 	s, err := c.seq(seq)
 	if err != nil {
 		return nil, err
 	}
-	if !c.IsPiece(g, page) || (page+1)*PageCells > s.len || s.moved || s.tables[g][page] < 0 {
+	g, exact := c.part(part)
+	if !c.IsPiece(part, page) || (page+1)*PageCells > s.len || s.moved || s.tables[g][page] < 0 {
 		return nil, nil
 	}
-	if p := &c.exact[g]; p.packedByPage && s.exact[g][page] >= 0 && int(p.packed[s.tables[g][page]]) < p.steps {
+	if exact && (!c.exact[g].on() || s.exact[g][page] < 0) {
 		return nil, nil
 	}
-	data := make([]byte, 0, c.PageBytes(g, page))
-	if err := c.walkPage(seq, g, page, reads(&data, rows)); err != nil {
+	if p := &c.exact[g]; !exact && p.packedByPage && s.exact[g][page] >= 0 && int(p.packed[s.tables[g][page]]) < p.steps {
+		return nil, nil
+	}
+	data := make([]byte, 0, c.PageBytes(part, page))
+	if err := c.walkPage(seq, part, page, reads(&data, rows)); err != nil {
 		return nil, fmt.Errorf("kv: page %d of sequence %d: %w", page, seq, err)
 	}
 	return data, nil
@@ -341,7 +345,7 @@ func (c *Cache) PointData(seq llm.Seq, pos int, rows Rows) ([]byte, error) {
 // Adopt empties a sequence and fills it with the pages and the point of a text up
 // to pos, a result of Longest. page returns the pieces. After an error the sequence
 // is empty. ErrFull reports that there are not enough cells.
-func (c *Cache) Adopt(seq llm.Seq, pos int, page func(page, group int) ([]byte, error), point []byte, rows Rows) error {
+func (c *Cache) Adopt(seq llm.Seq, pos int, page func(page, part int) ([]byte, error), point []byte, rows Rows) error {
 	s, err := c.seq(seq)
 	if err != nil {
 		return err
@@ -354,7 +358,7 @@ func (c *Cache) Adopt(seq llm.Seq, pos int, page func(page, group int) ([]byte, 
 	return nil
 }
 
-func (c *Cache) adopt(seq llm.Seq, s *sequence, pos int, page func(page, group int) ([]byte, error), point []byte, rows Rows) error {
+func (c *Cache) adopt(seq llm.Seq, s *sequence, pos int, page func(page, part int) ([]byte, error), point []byte, rows Rows) error {
 	if pos <= 0 || !c.states.on() && pos%PageCells != 0 {
 		return fmt.Errorf("%w: not a position to continue at", ErrSession)
 	}
@@ -365,15 +369,15 @@ func (c *Cache) adopt(seq llm.Seq, s *sequence, pos int, page func(page, group i
 	if err := c.seat(seq, s, pos); err != nil {
 		return err
 	}
-	for g := range c.pools {
-		from, to := c.needed(g, pos)
+	for part := range c.Parts() {
+		from, to := c.Needed(part, pos)
 		for i := from; i < to; i++ {
-			data, err := page(i, g)
-			if err == nil && len(data) != c.PageBytes(g, i) {
+			data, err := page(i, part)
+			if err == nil && len(data) != c.PageBytes(part, i) {
 				err = fmt.Errorf("%w: page %d has %d bytes", ErrSession, i, len(data))
 			}
 			if err == nil {
-				err = c.walkPage(seq, g, i, writes(&data, rows))
+				err = c.walkPage(seq, part, i, writes(&data, rows))
 			}
 			if err != nil {
 				return err

@@ -40,7 +40,7 @@ func (p *pieces) take(t rapid.TB, w *twin, seq int) {
 		if i == len(p.pages) {
 			p.pages = append(p.pages, map[int][]byte{})
 		}
-		for g := range w.c.pools {
+		for g := range w.c.Parts() {
 			data, err := w.c.PageData(llm.Seq(seq), g, i, w.m)
 			if err != nil {
 				t.Fatal(err)

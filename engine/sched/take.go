@@ -11,7 +11,7 @@ import (
 type taken struct {
 	match *prefix.Match
 	pos   int
-	pages map[[2]int][]byte // keyed by page and group
+	pages map[[2]int][]byte // keyed by page and part
 	point []byte
 	disk  int // number of pages that came from disk, at least in part
 	err   error
@@ -41,13 +41,13 @@ func (s *Sched) ready(t *task) bool {
 	}
 	t.fetching = true
 	s.fetching++
-	groups := make([][2]int, len(s.cache.Layout().Groups))
-	for g := range groups {
-		groups[g][0], groups[g][1] = s.cache.Needed(g, pos)
+	parts := make([][2]int, s.cache.Parts())
+	for i := range parts {
+		parts[i][0], parts[i][1] = s.cache.Needed(i, pos)
 	}
 	points := s.cache.HasPoints()
 	s.apart.Go(func() {
-		got := fetch(m, pos, groups, points)
+		got := fetch(m, pos, parts, points)
 		select {
 		case s.ops <- func() {
 			t.fetching = false
@@ -80,10 +80,10 @@ func (s *Sched) root(t *task) prefix.Key {
 }
 
 // fetch reads the pages that a text needs to continue at pos.
-func fetch(m *prefix.Match, pos int, groups [][2]int, points bool) *taken {
+func fetch(m *prefix.Match, pos int, parts [][2]int, points bool) *taken {
 	t := &taken{match: m, pos: pos, pages: map[[2]int][]byte{}}
 	disk := map[int]bool{}
-	for g, r := range groups {
+	for g, r := range parts {
 		for page := r[0]; page < r[1]; page++ {
 			data, from, err := m.Read(page, g)
 			if err != nil {
@@ -108,8 +108,8 @@ func fetch(m *prefix.Match, pos int, groups [][2]int, points bool) *taken {
 func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	s.empty(dst)
 	sl := &s.slots[dst]
-	page := func(page, group int) ([]byte, error) {
-		data, ok := got.pages[[2]int{page, group}]
+	page := func(page, part int) ([]byte, error) {
+		data, ok := got.pages[[2]int{page, part}]
 		if !ok {
 			return nil, prefix.ErrGone
 		}
