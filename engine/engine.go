@@ -56,7 +56,7 @@ type Options struct {
 	NoMMap    bool // read the file instead of mapping it
 	Lock      bool // keep the weights from being swapped out
 	Unchecked bool // accept weights that are NaN or infinite
-	Strays    bool // continue after a layer computes NaN for some rows, to find the layer
+	Strays    bool // NaN in a layer does not end a request, so that the layer can be searched for
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits

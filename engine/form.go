@@ -59,7 +59,7 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 	}
 	for i := range rules.Functions {
 		f := &rules.Functions[i]
-		if !f.Whole { // the keys next to the parameters
+		if !f.Whole { // the rules cover single arguments, so find the schema's other keywords that are not enforced
 			left, wrong := addSchema(grammar.NewBuilder(), chat.RuleSchema{Rule: "whole", Schema: f.Params}, f.Strict)
 			f.Left = append(f.Left, left...)
 			err = errors.Join(err, wrong)

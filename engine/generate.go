@@ -167,7 +167,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		if err := e.constrain(g, gr); err != nil {
 			return nil, err
 		}
-	} else if p != nil && p.End != "" { // a grammar decides where its text ends, and may allow this stop string
+	} else if p != nil && p.End != "" { // without a grammar, which may allow p.End in its text and decides itself where the text ends
 		g.stop.stops, g.end = append(g.stop.stops, []byte(p.End)), p.End
 	}
 	g.out.init()

@@ -1,8 +1,8 @@
 // attend_combine merges the partial softmaxes of one row and one query head, in order, into one row
 // of y. partial is [rows][heads][parts][lanes + 2], as attend writes it. y is [rows][heads][dim].
 //
-// The kernel adds the head's sink logit to the sum of the weights, divides the weighted sum of
-// V by that sum, and rotates the result back. If p.sinks is 0, there are no sink logits. If
+// The kernel adds the weight of the head's sink logit to the sum of the weights, divides the
+// weighted sum of V by that sum, and rotates the result back. If p.sinks is 0, there are no sink logits. If
 // p.shifted is not 0, the scores in partial lack the term shift, [rows][heads], so the kernel
 // also subtracts shift from the sink logit. Infinite results become the largest finite float of
 // their sign, and NaN becomes 0.

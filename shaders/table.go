@@ -184,7 +184,7 @@ var Kernels = []Kernel{
 		},
 	},
 	{
-		// grid: Launch.X by KV heads by 64 cells of each page
+		// grid: Launch.X by KV heads by cells, which are 64 for each page
 		Name: "kv_repack", Group: 32, Params: KvRepackParams{},
 		Files:     []string{"form.h", "rotate.h", "exact.h", "count.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_repack.h"},
 		Constants: []string{"BITS", "SIZE", "TURNS"},

@@ -403,7 +403,7 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 		}
 	}
 	cancel()
-	<-ended // returns an error, because it was cancelled
+	<-ended // always an error, because the answer was cancelled
 	var between []time.Duration
 	mu.Lock()
 	defer mu.Unlock()

@@ -106,7 +106,7 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 // that fits the window.
 func (c *evalTableCmd) size(s *eval.Size) {
 	s.Window, s.Chunks, s.Every, s.Agree, s.AgreeBehind = c.CtxSize, c.Chunks, c.Every, c.Agree, c.Behind
-	const question, records = 64, 640 // number of tokens and records that a task adds to the text
+	const question, records = 64, 640 // tokens that a question adds to the text, and that records or sums add
 	s.Lengths, s.Shared, s.Trials = []int{max(c.CtxSize-question, 0)}, true, 1
 	s.Distances, s.CopyItems = []int{max(c.CtxSize-records, 0)}, c.Items
 	s.SumDepths, s.Sums, s.Runs = []int{max(c.CtxSize-records, 0)}, c.Items, 1

@@ -21,7 +21,7 @@ func (p *Pool) freed() {
 // model could be unloaded. held reports whether models in use occupy the
 // memory.
 func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) (gone, held bool) {
-	defer func() { // from now on, next may use memory that other loads wait for
+	defer func() { // when makeWay returns, other loads count next again as a model that occupies memory
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		next.waits = false

@@ -1,5 +1,5 @@
 # The packages whose tests run GPU kernels on the emulator, which needs a C++
-# compiler. The stage emulator tests them and the stage go leaves them out.
+# compiler. The emulator stage tests them, and the go stage leaves them out.
 emulated='^godwit/(shaders|engine/gpu|cuda)(/|$)'
 
 # The engine's tests that run whole models on the emulator.

@@ -65,8 +65,8 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 		f.Fail("attention.key_length", "heads have %d columns with %d rotated, which a cache of rank %d does not allow", keys, r.Dims, s.rank)
 		s.plain, s.rank, s.value = 1, 1, 1
 	}
-	// Files store a tenth of the checkpoint's mscale_all_dim. Its square scales the
-	// scores; sine and cosine are not scaled.
+	// Files store a tenth of the checkpoint's mscale_all_dim. The YaRN magnitude that
+	// it gives, squared, scales the scores. Sine and cosine are then not scaled.
 	grow := r
 	grow.MagnitudeAll *= 10
 	grow.Magnitude = 1

@@ -31,7 +31,8 @@ func openSmallThinker(f *model.File) (model.Model, error) {
 			return windowed, window
 		},
 		attention: func(f *model.File, c *model.Config, a *attention) {
-			// A step equal to the layer count means RoPE in all layers. The step is 4.
+			// In a model with a window, every fourth layer has no RoPE, unless the
+			// model has exactly four layers.
 			if f.IntOr("attention.sliding_window", 0) > 0 && c.Layers != 4 && a.Layer%4 == 0 {
 				a.rope = nil
 			}

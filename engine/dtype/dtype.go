@@ -1,5 +1,5 @@
 // Package dtype names the element types of GGUF tensors and converts the
-// 16-bit floats. It is open to every other package.
+// 16-bit floats. Every other package may import it.
 //
 //	t, ok := dtype.FromGGML(12)    // Q4_K
 //	n := dtype.Q4_K.RowBytes(4096) // 2304
@@ -56,7 +56,8 @@ type info struct {
 	elems, bytes int
 }
 
-// infos are the types by number; types without a name are unknown.
+// infos holds the properties of every type by number. A type without a name is
+// unknown.
 var infos = [...]info{
 	F32:     {"F32", 1, 4},
 	F16:     {"F16", 1, 2},
@@ -97,12 +98,13 @@ var infos = [...]info{
 	TQ4_1S:  {"TQ4_1S", 32, 20},
 }
 
-// FromGGML returns the type with that number in a GGUF file.
+// FromGGML returns the type that has the number id in GGUF files. It returns false
+// if the type is unknown.
 func FromGGML(id uint32) (Type, bool) {
 	return Type(id), Type(id).info().name != ""
 }
 
-// Parse returns the type of that name, upper or lower case as GGUF tools print it.
+// Parse returns the type with a name that GGUF tools print, in upper or lower case.
 func Parse(name string) (Type, bool) {
 	for t, i := range infos {
 		if name != "" && equalFold(i.name, name) {
@@ -146,13 +148,14 @@ func (t Type) info() info {
 	return info{}
 }
 
-// Elems is the number of values in a block; 0 for an unknown type.
+// Elems returns the number of values in a block, or 0 for an unknown type.
 func (t Type) Elems() int { return t.info().elems }
 
-// Bytes is the size of a block; 0 for an unknown type.
+// Bytes returns the size of a block in bytes, or 0 for an unknown type.
 func (t Type) Bytes() int { return t.info().bytes }
 
-// RowBytes is the size of a row of n values, n a multiple of Elems.
+// RowBytes returns the size of a row of n values in bytes. n must be a multiple of
+// Elems, and the type must be known.
 func (t Type) RowBytes(n int) int { return n / t.Elems() * t.Bytes() }
 
 // IsFloat reports whether a value is a plain float (F32, F16, BF16 or F64).

@@ -2,12 +2,12 @@ package dtype
 
 import "math"
 
-// F16ToF32 widens an IEEE binary16. Exact.
+// F16ToF32 widens an IEEE binary16. The result is exact.
 func F16ToF32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	f := uint32(h&0x7fff)<<13 + 112<<23
 	switch h & 0x7c00 {
-	case 0: // zero or subnormal: 2^-14 + frac·2^-24, less the 2^-14
+	case 0: // zero or subnormal: read the bits as 2^-14 + frac·2^-24, then subtract 2^-14
 		return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(f+1<<23)-0x1p-14))
 	case 0x7c00: // infinity or NaN
 		f += 112 << 23
@@ -15,8 +15,8 @@ func F16ToF32(h uint16) float32 {
 	return math.Float32frombits(sign | f)
 }
 
-// F32ToF16 rounds to binary16, nearest even; subnormals are kept, overflow
-// gives infinity and any NaN gives sign|0x7E00.
+// F32ToF16 rounds to the nearest binary16, ties to even. It keeps subnormals.
+// Overflow gives infinity, and every NaN gives sign|0x7E00.
 func F32ToF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b>>16) & 0x8000
@@ -44,10 +44,11 @@ func F32ToF16(f float32) uint16 {
 	return sign | uint16((abs-0x38000000)>>13)
 }
 
-// BF16ToF32 widens a bfloat16. Exact.
+// BF16ToF32 widens a bfloat16. The result is exact.
 func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// F32ToBF16 rounds to bfloat16, nearest even; a NaN becomes its upper half | 0x40.
+// F32ToBF16 rounds to the nearest bfloat16, ties to even. A NaN keeps its upper
+// half, with bit 0x40 set.
 func F32ToBF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {

@@ -240,7 +240,7 @@ func (c *compiler) addAttend(t *attention) error {
 func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.shifted {
 		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
-		if t.Softcap == 0 && t.cache.self == nil { // the shift applies to sink logits, which are compared with scaled and tempered scores
+		if t.Softcap == 0 && t.cache.self == nil { // here the shift is subtracted from the sink logits, so it is scaled and tempered like the scores; otherwise attend adds it to raw scores
 			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
 		}
 		if t.cache.self != nil {

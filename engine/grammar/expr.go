@@ -17,7 +17,7 @@ const (
 	opAuto              // an automaton over expressions
 	opSpecial           // a control token, given by its text
 	opTokenID           // a token, given by its id
-	opAfter             // free text, followed by subs[0] once one of the other subs has matched; if min is 1, one of them must match
+	opAfter             // free text, then one of subs[1:], then subs[0]; if min is 0, the text may also end without any of them
 )
 
 // expr is an expression of a grammar. An expression does not change once it is

@@ -53,7 +53,7 @@ type frame struct {
 	plain bool    // whether no item has a note
 	key   bool    // whether all items are inside a key and have its text
 	next  []*move // next move by byte class, filled on demand
-	open  *move   // move of the items before they read a byte
+	open  *move   // result of closure; nil until it is first called
 	bare  *frame  // the same frame without notes
 	alone *stacks // the stack that contains only this frame
 	own   *local
@@ -205,7 +205,7 @@ func (m *machine) text(up *note, c byte) *note {
 	return m.intern(n)
 }
 
-// word returns the text of a key.
+// word returns the note for the whole text of a key.
 func (m *machine) word(s string) *note {
 	n := m.text(nil, 0)
 	for i := range len(s) {

@@ -51,7 +51,7 @@ type Budget struct {
 	fixed  int64 // bytes of a conversation of any length
 	groups []budgetGroup
 	first  []int32 // first exact page, by the page of the reading row
-	leaves []int32 // first page whose rows read a page packed, by page
+	leaves []int32 // by page: the first page whose rows read that page in packed form
 }
 
 // budgetGroup is the share of a group in a conversation.

@@ -281,7 +281,7 @@ func fit3(dst [][][]int32, n int) [][][]int32 {
 }
 
 // view returns the exact table of a span: the sequence's own table, with a passing
-// page for each page that the span covers from its beginning.
+// page for each page that begins inside the span and has no exact page.
 func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
 	p := &c.exact[g]
 	table := s.exact[g]

@@ -46,7 +46,7 @@ type disk struct {
 	unlock func()
 	until  time.Time // time of the next allowed write
 	warned bool
-	looked int64 // bytes written since the last look at what is free
+	looked int64 // bytes that may still be written before the next check of the free space
 	chunks []*chunk
 	active *chunk // chunk that is being filled; nil: none yet
 	last   uint64 // number of the newest chunk

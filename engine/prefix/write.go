@@ -158,8 +158,8 @@ func (s *Store) newChunk() error {
 	return nil
 }
 
-// deadShare is the inverse of the largest ratio of unused bytes to bytes in
-// use.
+// A store rewrites chunks while its unused bytes exceed 1/deadShare of its bytes
+// in use.
 const deadShare = 25
 
 // compact rewrites the chunk with the smallest share of bytes in use, while

@@ -7,12 +7,13 @@ import (
 	"godwit/engine/dtype"
 )
 
-// codes32 holds the codes of a block of Q4_0's kind on their way into it. The
-// Rule methods are ggml's one-pass encoders; the Search methods make the
-// weighted error small.
+// codes32 holds the codes of a block of 32 values before they are packed. The Rule
+// methods are ggml's one-pass encoders. The Search methods make the weighted error
+// small.
 type codes32 [32]uint8
 
-// putNibbles stores the low nibbles, value j below value j+16.
+// putNibbles stores the low nibbles of the codes. Byte j holds code j in its low
+// nibble and code j+16 in its high nibble.
 func (q *codes32) putNibbles(dst []byte) {
 	d := (*[16]byte)(dst)
 	for j := range d {
@@ -29,19 +30,20 @@ func (q *codes32) putHigh(dst []byte) {
 	binary.LittleEndian.PutUint32(dst, h)
 }
 
-// widest returns the value of the largest magnitude, the first of equals; NaN
-// never wins.
+// widest returns the value with the largest magnitude. If several values have that
+// magnitude, it returns the first one. It ignores NaN, and returns 0 if no other
+// value exceeds 0 in magnitude.
 func widest(x *[32]float32) float32 {
 	var most, v float32
 	for _, f := range x {
-		if a := max(f, -f); a > most { // max of a NaN is a NaN
+		if a := max(f, -f); a > most { // max returns NaN for a NaN, which is not greater than most
 			most, v = a, f
 		}
 	}
 	return v
 }
 
-// inverse32 is 1/d, or 0 for 0.
+// inverse32 returns 1/d, or 0 if d is 0.
 func inverse32(d float32) float32 {
 	if d == 0 {
 		return 0
@@ -49,8 +51,8 @@ func inverse32(d float32) float32 {
 	return 1 / d
 }
 
-// floor8 truncates a positive number to a byte and takes every number that an
-// int8 cannot hold as 0, as a conversion on x86 does.
+// floor8 truncates a number that an int8 can hold. It returns 0 for all other
+// numbers, like a conversion on x86.
 func floor8(f float32) uint8 {
 	if f > -1 && f < 128 {
 		return uint8(int32(f))
@@ -58,7 +60,8 @@ func floor8(f float32) uint8 {
 	return 0
 }
 
-// signedRule codes x as d·(q-n), the widest value being -n.
+// signedRule encodes x as d·(q-n). The value with the largest magnitude gets code
+// 0, which means -n·d.
 func (q *codes32) signedRule(x *[32]float32, n float32) (d float32) {
 	d = widest(x) / -n
 	id := inverse32(d)
@@ -69,7 +72,8 @@ func (q *codes32) signedRule(x *[32]float32, n float32) (d float32) {
 	return d
 }
 
-// affineRule codes x as d·q + m between the extremes, q from 0 to n.
+// affineRule encodes x as d·q + m with q from 0 to n. Code 0 is the smallest value
+// of x, and code n is the largest.
 func (q *codes32) affineRule(x *[32]float32, n float32) (d, m float32) {
 	lo, hi := float32(math.MaxFloat32), float32(-math.MaxFloat32)
 	for _, f := range x {
@@ -80,7 +84,7 @@ func (q *codes32) affineRule(x *[32]float32, n float32) (d, m float32) {
 			hi = f
 		}
 	}
-	if lo > hi { // nothing but NaN
+	if lo > hi { // all values are NaN
 		lo, hi = 0, 0
 	}
 	d = (hi - lo) / n
@@ -91,7 +95,7 @@ func (q *codes32) affineRule(x *[32]float32, n float32) (d, m float32) {
 	return d, lo
 }
 
-// signedSearch codes x as d·(q-n) with a d that float16 holds.
+// signedSearch encodes x as d·(q-n) with a d that is exact in float16.
 func (q *codes32) signedSearch(x, w *[32]float32, n float64) float32 {
 	xs, ws := widen32(x, w)
 	d := round16(fitScale(xs[:], ws[:], -n, n-1))
@@ -102,7 +106,7 @@ func (q *codes32) signedSearch(x, w *[32]float32, n float64) float32 {
 	return d
 }
 
-// affineSearch codes x as d·q + m with d and m that float16 holds.
+// affineSearch encodes x as d·q + m with d and m that are exact in float16.
 func (q *codes32) affineSearch(x, w *[32]float32, n float64) (d, m float32) {
 	xs, ws := widen32(x, w)
 	fd, fm := fitAffine(xs[:], ws[:], n, false)
@@ -120,7 +124,7 @@ func widen32(x, w *[32]float32) (xs, ws [32]float64) {
 	return xs, ws
 }
 
-// round16 rounds to what putScale stores.
+// round16 returns the number that putScale stores for f.
 func round16(f float64) float32 {
 	var b [2]byte
 	putScale(b[:], float32(f))

@@ -6,12 +6,12 @@ import (
 	"godwit/engine/dtype"
 )
 
-// NotFinite looks for the first block of src whose values, or whose scale or
-// minimum, are NaN or infinite. It returns the block's number, or -1 if every
-// block is sound. A type without a codec has no such blocks.
+// NotFinite returns the number of the first block of src in which a value, the
+// scale or the minimum is NaN or infinite. It returns -1 if there is no such block,
+// or if the type has no codec.
 //
-// The bits of every exponent are looked at and nothing is decoded: 2 to 4 bytes
-// of a block of a quantised type, all bytes of a float type.
+// It decodes nothing. It reads all bytes of a float type, but only the 1 to 4 bytes
+// of a quantised block that hold exponents.
 func NotFinite(t dtype.Type, src []byte) int {
 	if int(t) >= len(exponents) {
 		return -1
@@ -33,8 +33,8 @@ func NotFinite(t dtype.Type, src []byte) int {
 	return -1
 }
 
-// exponents report, by type, whether an exponent in whole blocks is that of
-// infinity and NaN.
+// exponents holds a function for each type. It reports whether any number in whole
+// blocks of that type has the exponent of infinity and NaN.
 var exponents = [...]func(src []byte) bool{
 	dtype.F32:     floats32,
 	dtype.F16:     func(src []byte) bool { return floats16(src, 0x0400) },
@@ -68,10 +68,11 @@ var exponents = [...]func(src []byte) bool{
 	dtype.NVFP4:   bytesNVFP4,
 }
 
-// An exponent of all ones overflows into the sign's place when one is added to
-// it. Lanes of a word do not meet, since the sign is taken out before.
+// floats32, floats16, halves and pairs clear the sign of each number and add 1 to
+// the exponent. If the exponent is all ones, it overflows into the cleared sign bit.
+// It does not overflow into the next number of a word.
 
-// floats32 looks at float32 values.
+// floats32 reports whether a float32 is NaN or infinite.
 func floats32(src []byte) bool {
 	const low, one, high = 0x7fffffff_7fffffff, 0x00800000_00800000, 0x80000000_80000000
 	var a, b, c, d uint64
@@ -89,7 +90,8 @@ func floats32(src []byte) bool {
 	return (a|b|c|d)&high != 0
 }
 
-// floats16 looks at 16-bit values whose exponent has that lowest bit.
+// floats16 reports whether a 16-bit float is NaN or infinite. bit is the lowest bit
+// of its exponent.
 func floats16(src []byte, bit uint64) bool {
 	const low, high, each = 0x7fff7fff_7fff7fff, 0x80008000_80008000, 0x00010001_00010001
 	one := bit * each
@@ -108,7 +110,8 @@ func floats16(src []byte, bit uint64) bool {
 	return (a|b|c|d)&high != 0
 }
 
-// halves looks at the float16 at an offset in each block of n bytes.
+// halves reports whether the float16 at an offset in any block of n bytes is NaN or
+// infinite.
 func halves(src []byte, n, at int) bool {
 	var a, b uint32
 	for len(src) >= 2*n {
@@ -122,7 +125,8 @@ func halves(src []byte, n, at int) bool {
 	return (a|b)&0x8000 != 0
 }
 
-// pairs looks at the two float16 from an offset on in each block of n bytes.
+// pairs reports whether one of the two float16 numbers that start at an offset in
+// any block of n bytes is NaN or infinite.
 func pairs(src []byte, n, at int) bool {
 	var a, b uint32
 	for len(src) >= 2*n {
@@ -136,7 +140,8 @@ func pairs(src []byte, n, at int) bool {
 	return (a|b)&0x80008000 != 0
 }
 
-// nibblesIQ1M looks at the float16 in the top nibbles of a block's last four words.
+// nibblesIQ1M reports whether the scale of an IQ1_M block is NaN or infinite. The
+// scale is a float16 in the top nibbles of the block's last four words.
 func nibblesIQ1M(src []byte) bool {
 	for ; len(src) >= 56; src = src[56:] {
 		if src[55]>>4&7 == 7 && src[53]>>4 >= 12 {
@@ -146,8 +151,9 @@ func nibblesIQ1M(src []byte) bool {
 	return false
 }
 
-// bytesMXFP4 looks at the E8M0 exponents. 255 is NaN in the OCP specification, and
-// 2^126 times the largest level, 6, is infinite as are those above.
+// bytesMXFP4 reports whether the E8M0 scale of a block is 253 or more. From 253,
+// which means 2^126, the product of the scale and the largest level, 6, is infinite.
+// 255 is NaN in the OCP specification.
 func bytesMXFP4(src []byte) bool {
 	for ; len(src) >= 17; src = src[17:] {
 		if src[0] >= 253 {
@@ -157,7 +163,8 @@ func bytesMXFP4(src []byte) bool {
 	return false
 }
 
-// bytesNVFP4 looks at the four E4M3 scales, of which 7f is NaN.
+// bytesNVFP4 reports whether one of the four E4M3 scales of a block is 7f, which is
+// NaN.
 func bytesNVFP4(src []byte) bool {
 	for ; len(src) >= 36; src = src[36:] {
 		if src[0] == 0x7f || src[1] == 0x7f || src[2] == 0x7f || src[3] == 0x7f {

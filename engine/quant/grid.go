@@ -7,13 +7,14 @@ import (
 	"godwit/engine/dtype"
 )
 
-// A code book of an IQ type is a subset of a lattice: base^width points, whose
-// coordinates are the digits of the point's number, least significant first.
-// Codes number the points of the subset in ascending order.
+// A book is the code book of an IQ type. It is a subset of a lattice of base^width
+// points, where base is the number of levels. The coordinates of a point are the
+// digits of its number, least significant first. Codes number the points of the
+// subset in ascending order.
 type book struct {
-	bits   string // the subset, see grid_data.go
-	levels string // the value of each digit, as signed bytes
-	width  int
+	bits   string // the subset (see grid_data.go)
+	levels string // value of each digit, as signed bytes
+	width  int    // coordinates of a point
 }
 
 const (
@@ -34,7 +35,7 @@ var (
 
 func lazy(b book) func() []int8 { return sync.OnceValue(b.points) }
 
-// points expands the book: width values for each code.
+// points returns the width values of each code, in the order of the codes.
 func (b book) points() []int8 {
 	set, err := base64.StdEncoding.DecodeString(b.bits)
 	if err != nil {
@@ -53,9 +54,10 @@ func (b book) points() []int8 {
 	return out
 }
 
-// Grid returns the code book of an IQ1, IQ2 or IQ3 type, for kernels that look
-// points up themselves: width values for each code, in the order of the codes.
-// It returns nil for other types. The slice is shared; do not write to it.
+// Grid returns the code book of an IQ1, IQ2 or IQ3 type for kernels that read
+// points themselves. points contains width values for each code, in the order of
+// the codes. It is nil for other types. The slice is shared and must not be
+// modified.
 func Grid(t dtype.Type) (points []int8, width int) {
 	switch t {
 	case dtype.IQ1_S, dtype.IQ1_M:

@@ -1,8 +1,8 @@
 package quant
 
-// The code books of the IQ types as sets: bit i (least significant first) of
-// the base64-decoded string tells whether point i of the full lattice is in the
-// book. Format constants of ggml.
+// The code books of the IQ types, as sets. If bit i (least significant first) of the
+// base64-decoded string is set, point i of the full lattice is in the book. They are
+// constants of ggml's formats.
 const (
 	bitsIQ1 = "" + // 2048 points
 		"VSUUhaACQlEIRTGohiCKohoIKiAUhVAUgiBERSUVBaACgiCIGAAIgqADKqCIu6oKkKoLACIACqqMgqAIQFEIRSGIgFAUQlEI" +

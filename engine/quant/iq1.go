@@ -2,16 +2,18 @@ package quant
 
 import "encoding/binary"
 
-// The IQ1 formats: eight values share an 11-bit code of a book of 2048 points
-// in {-1, 0, 1}^8; a value is scale·(point ± 1/8).
+// In the IQ1 formats, eight values share an 11-bit code. The code book has 2048
+// points in {-1, 0, 1}^8. A value is scale·(coordinate ± 1/8), and the scale is
+// d·(2s+1) with a float16 d and a 3-bit s.
 //
-// IQ1_S: 256 values in 50 bytes: d f16; low bytes of the 32 codes; 8 words, one
-// for 32 values: high bits of four codes, three each, then 3 bits s (the scale
-// is d·(2s+1)) and the sign of the shift.
+// An IQ1_S block of 50 bytes holds 256 values. It begins with d and the low bytes
+// of the 32 codes. Then comes one 16-bit word per 32 values. A word holds the 3 high
+// bits of each of its four codes, then s, then the sign of the shift.
 //
-// IQ1_M: 256 values in 56 bytes: low bytes of the 32 codes; 16 bytes, a nibble
-// for each code: 3 high bits and the sign of the shift; 4 words of four 3-bit
-// scales, one for 16 values, whose top nibbles are the f16 d, lowest first.
+// An IQ1_M block of 56 bytes holds 256 values. It begins with the low bytes of the
+// 32 codes. Then comes one nibble per code, which holds the code's 3 high bits and
+// the sign of the shift. The last 4 words hold one s per 16 values, four in each
+// word. Their top nibbles hold d, lowest nibble first.
 
 const shiftIQ1 = 0.125
 
@@ -53,7 +55,7 @@ func decodeIQ1_M(dst []float32, src []byte) {
 	}
 }
 
-// putShifted writes scale·(p+shift); the sum is exact.
+// putShifted writes scale·(p+shift). The sum is exact.
 func putShifted(dst *[8]float32, p *[8]int8, scale, shift float32) {
 	dst[0] = scale * (float32(p[0]) + shift)
 	dst[1] = scale * (float32(p[1]) + shift)

@@ -2,18 +2,20 @@ package quant
 
 import "encoding/binary"
 
-// The IQ2 formats: eight values share a code of a book of points in
-// {8, 25, 43}^8 and have signs beside it; a value is scale·point, the scale
-// d·(s+1/2)/4 with a 4-bit s. 256 values a block.
+// In the IQ2 formats, eight values share a code, and their signs are stored
+// separately. The code books have points in {8, 25, 43}^8. A value is
+// ±scale·coordinate, and the scale is d·(s+1/2)/4 with a float16 d and a 4-bit s.
+// Each block holds 256 values and begins with d.
 //
-// IQ2_XXS, 66 bytes: d f16; for 32 values four bytes of codes and a word of four
-// 7-bit sign patterns (see evenSigns) with s on top.
+// An IQ2_XXS block has 66 bytes. Each 32 values have four bytes of codes and a
+// 32-bit word, which holds four 7-bit sign patterns (see evenSigns) and then s.
 //
-// IQ2_XS, 74 bytes: d f16; 32 words, 9 bits of code and 7 of signs; 8 bytes of s,
-// a nibble for 16 values.
+// An IQ2_XS block has 74 bytes. After d come 32 words of 16 bits, each with a 9-bit
+// code and a 7-bit sign pattern. Then come 8 bytes with one s per 16 values.
 //
-// IQ2_S, 82 bytes: d f16; low bytes of 32 10-bit codes; 32 bytes of signs; 8
-// bytes of high code bits, two each; 8 bytes of s as in IQ2_XS.
+// An IQ2_S block has 82 bytes. After d come the low bytes of 32 10-bit codes, 32
+// bytes of signs, and 8 bytes with the 2 high bits of each code. The last 8 bytes
+// hold s as in IQ2_XS.
 
 func decodeIQ2_XXS(dst []float32, src []byte) {
 	grid := gridIQ2XXS()

@@ -2,17 +2,17 @@ package quant
 
 import "encoding/binary"
 
-// The IQ3 formats: four values share a code of a book of points of eight odd
-// magnitudes and have signs beside it; a value is scale·point. 256 values a
-// block.
+// In the IQ3 formats, four values share a code, and their signs are stored
+// separately. The coordinates of the code books' points have eight levels. A value
+// is ±scale·coordinate. Each block holds 256 values and begins with a float16 d.
 //
-// IQ3_XXS, 98 bytes: d f16; 64 codes of 8 bits; a word for 32 values: four 7-bit
-// sign patterns for eight values each (see evenSigns), then 4 bits s; the
-// scale is d·(s+1/2)/2.
+// An IQ3_XXS block has 98 bytes. After d come 64 codes of 8 bits. Then comes one
+// 32-bit word per 32 values, which holds four 7-bit sign patterns (see evenSigns)
+// for eight values each and then a 4-bit s. The scale is d·(s+1/2)/2.
 //
-// IQ3_S, 110 bytes: d f16; low bytes of 64 9-bit codes; 8 bytes of high code bits;
-// 32 bytes of signs; 4 bytes of s, a nibble for 32 values; the scale is
-// d·(2s+1).
+// An IQ3_S block has 110 bytes. After d come the low bytes of 64 9-bit codes, 8
+// bytes of high code bits, and 32 bytes of signs. The last 4 bytes hold one 4-bit s
+// per 32 values. The scale is d·(2s+1).
 
 func decodeIQ3_XXS(dst []float32, src []byte) {
 	grid := gridIQ3XXS()

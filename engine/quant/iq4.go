@@ -2,15 +2,18 @@ package quant
 
 import "encoding/binary"
 
-// The IQ4 formats: 4-bit codes of sixteen fixed levels; a value is scale·level.
+// In the IQ4 formats, a 4-bit code selects one of sixteen fixed levels. A value is
+// scale·level.
 //
-// IQ4_NL: 32 values in 18 bytes: d f16, the scale; nibbles as in Q4_0.
+// An IQ4_NL block of 18 bytes holds 32 values. It begins with the scale as float16.
+// Then come nibbles as in Q4_0.
 //
-// IQ4_XS: 256 values in 136 bytes: d f16; a word with the high two bits of eight
-// 6-bit s; 4 bytes with their low nibbles; for 32 values 16 bytes of nibbles
-// as in Q4_0. The scale is d·(s-32).
+// An IQ4_XS block of 136 bytes holds 256 values. It begins with a float16 d. Each 32
+// values have a 6-bit s, and their scale is d·(s-32). A 16-bit word holds the two
+// high bits of all eight s, and the next 4 bytes hold their low nibbles. Then come
+// 16 bytes of nibbles per 32 values, as in Q4_0.
 
-// levelsIQ4 are the levels of the IQ4 codes.
+// levelsIQ4 holds the level of each IQ4 code.
 var levelsIQ4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 func decodeIQ4_NL(dst []float32, src []byte) {
@@ -62,8 +65,9 @@ func encodeIQ4_NL(dst []byte, src, importance []float32) {
 	}
 }
 
-// levelsRule is ggml's one-pass rule: codes for the widest value on level
-// -127, then the scale that suits them best with weights x².
+// levelsRule is ggml's one-pass rule. It first selects codes with the scale that
+// puts the value with the largest magnitude on level -127. It returns the
+// least-squares scale for these codes with weights x².
 func (q *codes32) levelsRule(x *[32]float32) float32 {
 	m := widest(x)
 	if max(m, -m) < 1e-15 {
@@ -84,12 +88,12 @@ func (q *codes32) levelsRule(x *[32]float32) float32 {
 	return num / den
 }
 
-// levelsSearch codes x with a d that float16 holds, of either sign.
+// levelsSearch encodes x with a d that is exact in float16. d can be negative.
 func (q *codes32) levelsSearch(x, w *[32]float32) float32 {
 	xs, ws := widen32(x, w)
 	most := widest64(xs[:])
 	if most == 0 {
-		return 0 // any code will do
+		return 0 // with a scale of 0, the codes do not matter
 	}
 	var gain, d float64
 	try := func(inv float64) {
@@ -117,7 +121,7 @@ func (q *codes32) fillIQ4(x *[32]float64, inv float64) {
 	}
 }
 
-// projectIQ4 is project for the levels of IQ4.
+// projectIQ4 is like project, with the levels of IQ4 instead of whole numbers.
 func projectIQ4(x, w *[32]float64, inv float64) (xl, ll float64) {
 	for i, f := range x {
 		l := float64(levelsIQ4[levelIQ4(float64(f*inv))])
@@ -128,8 +132,9 @@ func projectIQ4(x, w *[32]float64, inv float64) (xl, ll float64) {
 	return xl, ll
 }
 
-// nearIQ4 holds the code of the nearest level for every half from -127 to 113,
-// good up to the next half: the middles between levels are whole halves.
+// nearIQ4 holds the code of the nearest level for every multiple of 1/2 from -127
+// to 112.5. The code also applies to all numbers up to the next multiple, because
+// the midpoints between adjacent levels are multiples of 1/2.
 var nearIQ4 = func() (t [480]uint8) {
 	var c uint8
 	for i := range t {
@@ -141,7 +146,8 @@ var nearIQ4 = func() (t [480]uint8) {
 	return t
 }()
 
-// levelIQ4 is the code of the nearest level, the upper one of two; 15 for NaN.
+// levelIQ4 returns the code of the nearest level. If two levels are equally near, it
+// returns the upper one. It returns 15 for NaN.
 func levelIQ4(x float64) uint8 {
 	at := 2*x + 254
 	switch {

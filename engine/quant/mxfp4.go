@@ -2,11 +2,11 @@ package quant
 
 import "math"
 
-// MXFP4 (OCP Microscaling 1.0): 32 values in 17 bytes: an exponent byte e, the
-// scale 2^(e-127); nibbles as in Q4_0, E2M1 numbers. As in ggml, e = 255 is a
-// scale like the others.
+// An MXFP4 block (OCP Microscaling 1.0) of 17 bytes holds 32 values. It begins with
+// an exponent byte e, which means the scale 2^(e-127). Then come E2M1 numbers in
+// nibbles ordered as in Q4_0. As in ggml, e = 255 is a scale like the others.
 
-// levelsFP4 are the E2M1 numbers, doubled.
+// levelsFP4 holds the E2M1 numbers, doubled.
 var levelsFP4 = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func decodeMXFP4(dst []float32, src []byte) {
@@ -17,7 +17,7 @@ func decodeMXFP4(dst []float32, src []byte) {
 	}
 }
 
-// halfE8M0 is 2^(e-128), half of the scale, for the doubled levels.
+// halfE8M0 returns half of the scale, 2^(e-128), because the levels are doubled.
 func halfE8M0(e byte) float32 {
 	if e < 2 {
 		return math.Float32frombits(1 << 21 << e) // subnormal
@@ -25,9 +25,9 @@ func halfE8M0(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// encodeMXFP4 takes the exponent that puts the widest value between the levels
-// 4 and 8 of the OCP document; with an importance it tries the two exponents
-// beside it as well.
+// encodeMXFP4 uses the exponent that puts the value with the largest magnitude
+// between the levels 4 and 8, as in the OCP specification. If importance is not nil,
+// it also tries the exponents below and above and takes the best one.
 func encodeMXFP4(dst []byte, src, importance []float32) {
 	for len(src) > 0 {
 		b, x := (*[17]byte)(dst), (*[32]float32)(src)
@@ -47,8 +47,8 @@ func encodeMXFP4(dst []byte, src, importance []float32) {
 	}
 }
 
-// exponentMX is floor(log2 |x|) - 2 as a scale byte, at most 252, where the
-// largest level still is a float32.
+// exponentMX returns the scale byte of floor(log2 |x|) - 2. It returns at most 252,
+// with which the largest level is still finite in float32.
 func exponentMX(x float32) byte {
 	exp := int(math.Float32bits(x) >> 23 & 255)
 	return byte(min(max(exp-2, 0), 252))
@@ -73,8 +73,8 @@ func searchMX(x, w *[32]float32, e byte) byte {
 	return best
 }
 
-// codeFP4 is the code of the nearest doubled E2M1 number, the lower magnitude
-// of two.
+// codeFP4 returns the code of the nearest doubled E2M1 number. If two are equally
+// near, it returns the one with the lower magnitude.
 func codeFP4(x float64) uint8 {
 	var sign uint8
 	if x < 0 {

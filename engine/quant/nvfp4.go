@@ -2,10 +2,10 @@ package quant
 
 import "math"
 
-// NVFP4: 64 values in 36 bytes: 4 unsigned E4M3 scales, one for 16 values; for
-// each 16 values 8 bytes of E2M1 nibbles, byte j holding values j and j+8. The
-// NaN pattern 7f of a scale reads as 0, and the top bit counts as in ggml: it
-// is ignored except in telling 0 and 7f apart.
+// An NVFP4 block of 36 bytes holds 64 values. It begins with 4 unsigned E4M3 scales,
+// one per 16 values. Then come 8 bytes of E2M1 nibbles per 16 values; byte j holds
+// values j and j+8. A scale of 7f, which is NaN, reads as 0. As in ggml, the scale's
+// top bit is otherwise ignored, and ff is a number.
 
 func decodeNVFP4(dst []float32, src []byte) {
 	for len(dst) > 0 {
@@ -22,7 +22,8 @@ func decodeNVFP4(dst []float32, src []byte) {
 	}
 }
 
-// halfUE4M3 is half of an unsigned E4M3 number (bias 7), for the doubled levels.
+// halfUE4M3 returns half of an unsigned E4M3 number (bias 7), because the levels are
+// doubled.
 func halfUE4M3(x byte) float32 {
 	if x == 0 || x == 0x7f {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"godwit/engine/dtype"
 )
 
-// The plain types: one value a block, little endian. The integers are what
-// GGUF files hold for index tensors; F64 and the wide integers are rounded.
+// A block of a plain type is one little-endian value. GGUF files use the integers
+// for index tensors. F64, I32 and I64 are rounded to float32.
 
 func decodeF32(dst []float32, src []byte) {
 	for ; len(dst) >= 8; dst, src = dst[8:], src[32:] {

@@ -1,6 +1,7 @@
 package quant
 
-// Q1_0: 128 values in 18 bytes: d f16; 128 bits in order, 1 for d, 0 for -d.
+// A Q1_0 block of 18 bytes holds 128 values. It begins with d as float16. Then comes
+// one bit per value, lowest bit first, where 1 means d and 0 means -d.
 
 func decodeQ1_0(dst []float32, src []byte) {
 	for len(dst) > 0 {

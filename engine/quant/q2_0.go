@@ -1,7 +1,7 @@
 package quant
 
-// Q2_0: 64 values in 18 bytes: d f16; 2-bit codes, four a byte from the low end;
-// a value is (code-1)·d.
+// A Q2_0 block of 18 bytes holds 64 values. It begins with d as float16. Then come
+// 2-bit codes, four per byte, lowest bits first. A value is (code-1)·d.
 
 func decodeQ2_0(dst []float32, src []byte) {
 	for len(dst) > 0 {

@@ -1,9 +1,11 @@
 package quant
 
-// Q2_K: 256 values in 84 bytes: 16 bytes, for 16 values each: 4 bits s and above
-// them 4 bits m; 64 bytes of 2-bit codes; d f16; dmin f16. A value is
-// d·s·code - dmin·m. Byte i of a half of the codes holds the half's values i,
-// i+32, i+64 and i+96, lowest first.
+// A Q2_K block of 84 bytes holds 256 values. It begins with one byte per 16 values,
+// which holds s in its low nibble and m in its high nibble. Then come 64 bytes of
+// 2-bit codes, d as float16, and dmin as float16. A value is d·s·code - dmin·m. The
+// first 32 bytes of codes belong to the first 128 values, and the others to the
+// rest. Byte i of such a half holds its codes i, i+32, i+64 and i+96, lowest bits
+// first.
 
 func decodeQ2_K(dst []float32, src []byte) {
 	for len(dst) > 0 {

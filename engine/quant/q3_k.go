@@ -2,11 +2,12 @@ package quant
 
 import "encoding/binary"
 
-// Q3_K: 256 values in 110 bytes: 32 bytes of high code bits, bit k of byte i for
-// value 32k+i; 64 bytes of low code bits as in Q2_K; 12 bytes of 16 6-bit
-// scales s; d f16. A value is d·(s-32)·(code-4). The low nibbles of the scales
-// are in bytes 0 to 7, scale j and j+8 in byte j; their high bits in bytes 8 to
-// 11, scales j, j+4, j+8, j+12 in byte 8+j.
+// A Q3_K block of 110 bytes holds 256 values. It begins with 32 bytes of high code
+// bits, where bit k of byte i belongs to value 32k+i. Then come 64 bytes of low code
+// bits as in Q2_K, 12 bytes of 6-bit scales s, one per 16 values, and d as float16.
+// A value is d·(s-32)·(code-4). Byte j of the first 8 bytes of scales holds the low
+// nibbles of scales j and j+8. Byte j of the last 4 holds the two high bits of
+// scales j, j+4, j+8 and j+12. In both, the lowest bits come first.
 
 func decodeQ3_K(dst []float32, src []byte) {
 	for len(dst) > 0 {
@@ -33,7 +34,7 @@ func decodeQ3_K(dst []float32, src []byte) {
 func scalesQ3K(b *[12]byte) (s [16]byte) {
 	lo := binary.LittleEndian.Uint64(b[:8])
 	hi := uint64(binary.LittleEndian.Uint32(b[8:]))
-	hi |= hi << 30 // the second four bytes are two bits further on
+	hi |= hi << 30 // in the upper half, scales j+4 and j+12 have the bit positions of j and j+8
 	const nib, two = 0x0f0f0f0f0f0f0f0f, 0x3030303030303030
 	binary.LittleEndian.PutUint64(s[:8], lo&nib|hi<<4&two)
 	binary.LittleEndian.PutUint64(s[8:], lo>>4&nib|hi&two)

@@ -1,7 +1,8 @@
 package quant
 
-// Q4_0: 32 values in 18 bytes: d f16; 16 bytes, value j in the low nibble of byte
-// j, value j+16 in the high one; a value is d·(code-8).
+// A Q4_0 block of 18 bytes holds 32 values. It begins with d as float16. Then come 16
+// bytes of codes. Byte j holds code j in its low nibble and code j+16 in its high
+// nibble. A value is d·(code-8).
 
 func decodeQ4_0(dst []float32, src []byte) {
 	for len(dst) > 0 {

@@ -1,7 +1,7 @@
 package quant
 
-// Q4_1: 32 values in 20 bytes: d f16; m f16; nibbles as in Q4_0; a value is
-// d·code + m.
+// A Q4_1 block of 20 bytes holds 32 values. It begins with d and m as float16. Then
+// come nibbles as in Q4_0. A value is d·code + m.
 
 func decodeQ4_1(dst []float32, src []byte) {
 	for len(dst) > 0 {

@@ -2,14 +2,16 @@ package quant
 
 import "encoding/binary"
 
-// Q4_K: 256 values in 144 bytes: d f16; dmin f16; 12 bytes of eight 6-bit scales s
-// and eight 6-bit m, one pair for 32 values; 128 bytes of nibbles: byte i of a
-// run of 32 holds values i and i+32 of the run's 64, lowest first. A value is
-// d·s·code - dmin·m.
+// A Q4_K block of 144 bytes holds 256 values. It begins with d and dmin as float16.
+// Then come 12 bytes with a 6-bit scale s and a 6-bit minimum m per 32 values, and
+// 128 bytes of codes. A value is d·s·code - dmin·m. Each 32 bytes of codes belong to
+// 64 values. Byte i of them holds code i in its low nibble and code i+32 in its high
+// nibble.
 //
-// Scales 0 to 3 are the low six bits of bytes 0 to 3, m 0 to 3 those of bytes 4
-// to 7. Bytes 8 to 11 have the low nibbles of s 4 to 7 below those of m 4 to 7,
-// whose high bits are the top two of bytes 0 to 3 and 4 to 7.
+// The low six bits of bytes 0 to 3 of the 12 hold scales 0 to 3, and those of bytes
+// 4 to 7 hold minimums 0 to 3. The low nibbles of bytes 8 to 11 hold the low nibbles
+// of scales 4 to 7, and the high nibbles those of minimums 4 to 7. Their high bits
+// are the top two bits of bytes 0 to 3 and of bytes 4 to 7.
 
 func decodeQ4_K(dst []float32, src []byte) {
 	for len(dst) > 0 {

@@ -2,8 +2,9 @@ package quant
 
 import "encoding/binary"
 
-// Q5_0: 32 values in 22 bytes: d f16; 32 high code bits, in order; nibbles as in
-// Q4_0; a value is d·(code-16).
+// A Q5_0 block of 22 bytes holds 32 values. It begins with d as float16. Then come
+// the high bit of each code, lowest bit first, and nibbles as in Q4_0. A value is
+// d·(code-16).
 
 func decodeQ5_0(dst []float32, src []byte) {
 	for len(dst) > 0 {

@@ -2,8 +2,9 @@ package quant
 
 import "encoding/binary"
 
-// Q5_1: 32 values in 24 bytes: d f16; m f16; 32 high code bits, in order; nibbles
-// as in Q4_0; a value is d·code + m.
+// A Q5_1 block of 24 bytes holds 32 values. It begins with d and m as float16. Then
+// come the high bit of each code, lowest bit first, and nibbles as in Q4_0. A value
+// is d·code + m.
 
 func decodeQ5_1(dst []float32, src []byte) {
 	for len(dst) > 0 {

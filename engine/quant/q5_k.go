@@ -1,8 +1,8 @@
 package quant
 
-// Q5_K: 256 values in 176 bytes: d, dmin and scales as in Q4_K; 32 bytes of high
-// code bits, bit k of byte i for value 32k+i; nibbles as in Q4_K. A value is
-// d·s·code - dmin·m.
+// A Q5_K block of 176 bytes holds 256 values. It begins with d, dmin, scales and
+// minimums as in Q4_K. Then come 32 bytes of high code bits, where bit k of byte i
+// belongs to value 32k+i, and nibbles as in Q4_K. A value is d·s·code - dmin·m.
 
 func decodeQ5_K(dst []float32, src []byte) {
 	for len(dst) > 0 {

@@ -1,10 +1,11 @@
 package quant
 
-// Q6_K: 256 values in 210 bytes: 128 bytes of low nibbles, 64 bytes of high code
-// bits, 16 signed scales s, one for 16 values, d f16. A value is
-// d·s·(code-32). In a half of 128 values, nibble byte j holds values j and
-// j+64, byte j+32 values j+32 and j+96; byte j of the high bits has those of
-// j, j+32, j+64 and j+96, lowest first.
+// A Q6_K block of 210 bytes holds 256 values. It begins with 128 bytes of low
+// nibbles, 64 bytes of high code bits, one signed byte s per 16 values, and d as
+// float16. A value is d·s·(code-32). Each half of the nibbles and of the high bits
+// belongs to 128 values. Byte j of a half's nibbles holds codes j and j+64, for j
+// below 64. Byte j of a half's high bits holds those of codes j, j+32, j+64 and
+// j+96. In both, the lowest bits come first.
 
 func decodeQ6_K(dst []float32, src []byte) {
 	for len(dst) > 0 {
@@ -14,7 +15,7 @@ func decodeQ6_K(dst []float32, src []byte) {
 		for i := range s {
 			s[i] = d * float32(int8(b[192+i]))
 		}
-		for g := range 4 { // 32 bytes of high bits serve two groups of 16
+		for g := range 4 { // each g computes four groups of 16 values from 16 bytes of high bits
 			at := 64*(g/2) + 16*(g%2)
 			lo, lo2 := (*[16]byte)(b[at:]), (*[16]byte)(b[at+32:])
 			hi := (*[16]byte)(b[128+32*(g/2)+16*(g%2):])

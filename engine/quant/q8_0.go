@@ -1,6 +1,7 @@
 package quant
 
-// Q8_0: 32 values in 34 bytes: d f16; 32 signed bytes; a value is d·code.
+// A Q8_0 block of 34 bytes holds 32 values. It begins with d as float16. Then come 32
+// signed bytes. A value is d·code.
 
 func decodeQ8_0(dst []float32, src []byte) {
 	for len(dst) > 0 {
@@ -27,7 +28,8 @@ func encodeQ8_0(dst []byte, src, _ []float32) {
 	}
 }
 
-// round8 rounds to the nearest, halves away from zero; 0 for what no int8 holds.
+// round8 rounds to the nearest whole number, ties away from zero. It returns 0 for
+// numbers that an int8 cannot hold.
 func round8(f float32) int8 {
 	if !(f > -129 && f < 128) {
 		return 0

@@ -1,13 +1,13 @@
-// Package quant decodes and encodes the weight formats of GGUF files, one file
-// a format.
+// Package quant decodes and encodes the weight formats of GGUF files. Each format,
+// or family of formats, has its own source file.
 //
 //	row := make([]float32, 4096)
 //	err := quant.Decode(dtype.Q4_K, row, src) // src has 2304 bytes
 //
-// A row is a run of blocks; dtype gives the values and bytes of a block. The
-// decoders compute what ggml computes, bit for bit: products are rounded to
-// float32 before they are added. Nothing here allocates, except that the code
-// book of an IQ type is built at its first use.
+// A row is a sequence of blocks. Package dtype has the number of values and bytes of
+// a block. The decoders compute the same bits as ggml, which rounds products to
+// float32 before it adds them. No function allocates memory, except that the first
+// use of an IQ type builds its code book.
 package quant
 
 import (
@@ -20,15 +20,16 @@ import (
 var (
 	// ErrType is returned for a type that has no codec here.
 	ErrType = errors.New("unsupported weight type")
-	// ErrSize is returned when dst and src are not the same whole blocks.
+	// ErrSize is returned if dst and src are not whole blocks of the same number of
+	// values.
 	ErrSize = errors.New("wrong row size")
-	// ErrValue is returned when a value or an importance cannot be encoded.
+	// ErrValue is returned if a value or an importance cannot be encoded.
 	ErrValue = errors.New("value cannot be encoded")
 )
 
-// codec holds the row functions of a format. They are called with whole blocks
-// whose sizes agree. encode is nil for a format that is only read; importance
-// is nil or as long as src.
+// codec holds the row functions of a format. dst and src must be whole blocks of the
+// same number of values. encode is nil for a format that can only be decoded.
+// importance is nil or as long as src.
 type codec struct {
 	decode func(dst []float32, src []byte)
 	encode func(dst []byte, src, importance []float32)
@@ -73,13 +74,13 @@ var codecs = [...]codec{
 	dtype.TQ4_1S:  {decodeTQ4_1S, encodeTQ4_1S},
 }
 
-// Supported reports whether Decode knows the type.
+// Supported reports whether Decode supports the type.
 func Supported(t dtype.Type) bool {
 	return uint64(t) < uint64(len(codecs)) && codecs[t].decode != nil
 }
 
-// Weights reports whether tensors of the type hold weights. Integers and doubles,
-// which Decode knows too, are data of other kinds.
+// Weights reports whether tensors of the type hold weights. Decode also supports
+// integers and float64, which hold other data.
 func Weights(t dtype.Type) bool {
 	switch t {
 	case dtype.I8, dtype.I16, dtype.I32, dtype.I64, dtype.F64:
@@ -88,10 +89,11 @@ func Weights(t dtype.Type) bool {
 	return Supported(t)
 }
 
-// Encodes reports whether Encode knows the type.
+// Encodes reports whether Encode supports the type.
 func Encodes(t dtype.Type) bool { return Supported(t) && codecs[t].encode != nil }
 
-// Types lists the types that Decode knows, by their number in GGUF files.
+// Types lists the types that Decode supports, in the order of their numbers in GGUF
+// files.
 func Types() []dtype.Type {
 	var ts []dtype.Type
 	for i := range codecs {
@@ -102,8 +104,9 @@ func Types() []dtype.Type {
 	return ts
 }
 
-// Decode widens whole blocks: src holds len(dst) values of type t.
-// It returns ErrType or ErrSize, and then leaves dst alone; any bytes decode.
+// Decode converts the len(dst) values of type t in src to float32. src must be whole
+// blocks. If it returns ErrType or ErrSize, dst is unchanged. It accepts any bytes
+// in src.
 func Decode(t dtype.Type, dst []float32, src []byte) error {
 	if !Supported(t) {
 		return fmt.Errorf("%w: %v cannot be decoded", ErrType, t)
@@ -115,18 +118,19 @@ func Decode(t dtype.Type, dst []float32, src []byte) error {
 	return nil
 }
 
-// Encode rounds whole blocks of src to type t; dst takes the bytes.
+// Encode rounds the values of src to type t and writes them to dst. src must be
+// whole blocks.
 //
-// importance is nil or holds one weight for each value, in practice the mean
-// square of the activation that meets it; the encoder then makes the sum of
-// importance·error² small. With nil, the block formats of the KV cache (Q8_0,
-// Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4) take ggml's one-pass rule, byte for
-// byte, and the K formats search with equal weights. The plain floats, Q8_0
-// and the TQ formats ignore importance.
+// importance is nil or holds one weight per value, normally the mean square of the
+// activation that the value is multiplied by. With weights, the encoder makes the
+// sum of importance·error² small. Without them, the block formats of the KV cache
+// (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4) give the same bytes as ggml's
+// one-pass encoders, and the K formats search with equal weights. The plain floats,
+// Q8_0 and the TQ formats ignore the weights.
 //
-// It returns ErrType, ErrSize, or ErrValue: where it searches, values and
-// importances must be finite and importances not negative. A scale that
-// exceeds float16 is stored as 65504, and one that is not a number as 0.
+// It returns ErrType, ErrSize or ErrValue. With weights, and always in the K
+// formats, values and weights must be finite, and weights must not be negative. A
+// scale that exceeds float16 is stored as 65504 with its sign, and NaN as 0.
 func Encode(t dtype.Type, dst []byte, src, importance []float32) error {
 	if !Encodes(t) {
 		return fmt.Errorf("%w: %v cannot be encoded", ErrType, t)
@@ -146,7 +150,8 @@ func Encode(t dtype.Type, dst []byte, src, importance []float32) error {
 	return nil
 }
 
-// searches reports whether the encoder of t looks for scales in any case.
+// searches reports whether the encoder of t searches for scales even without
+// importance.
 func searches(t dtype.Type) bool { return t >= dtype.Q2_K && t <= dtype.Q6_K }
 
 func checkSize(t dtype.Type, elems, bytes int) error {
@@ -173,10 +178,10 @@ func checkValues(src, importance []float32) error {
 	return nil
 }
 
-// half reads a little-endian binary16.
+// half converts a little-endian float16.
 func half(lo, hi byte) float32 { return dtype.F16ToF32(uint16(lo) | uint16(hi)<<8) }
 
-// putScale stores a block's scale as binary16, finite in any case.
+// putScale stores a block's scale as a finite float16.
 func putScale(dst []byte, f float32) {
 	h := dtype.F32ToF16(f)
 	switch {

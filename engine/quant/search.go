@@ -2,17 +2,17 @@ package quant
 
 import "math"
 
-// The searches behind the encoders: scales that make Σ w(x-x̂)² small. They run
-// in float64 and in a fixed order, and round every product before it is added,
-// so that a file comes out the same on every machine.
+// The encoders search for scales that make Σ w(x-x̂)² small. They compute in float64
+// and in a fixed order, and they round every product before they add it. A file is
+// therefore the same on every machine.
 
 const (
-	stepScale = 0.125 // between two scales tried, in codes at the widest value
-	polish    = 4     // rounds of new codes and the scale that suits them
+	stepScale = 0.125 // distance between two scales that are tried, as a difference in the code of the widest value
+	polish    = 4     // rounds of new codes and the least-squares scale for them
 )
 
-// code is the nearest whole number to x·inv in [lo, hi], |x·inv| < 2^51 or beyond
-// the ends.
+// code returns the whole number in [lo, hi] that is nearest to x·inv. It is exact if
+// |x·inv| < 2^51. Beyond that, the result is lo or hi.
 func code(x, inv, lo, hi float64) float64 {
 	q := float64(x*inv) + 0x1.8p52 - 0x1.8p52
 	if q < lo {
@@ -24,7 +24,7 @@ func code(x, inv, lo, hi float64) float64 {
 	return q
 }
 
-// inverse64 is 1/d, or 0 for 0.
+// inverse64 returns 1/d, or 0 if d is 0.
 func inverse64(d float64) float64 {
 	if d == 0 {
 		return 0
@@ -32,7 +32,7 @@ func inverse64(d float64) float64 {
 	return 1 / d
 }
 
-// project returns Σ wxq and Σ wq² for the codes that inv gives.
+// project returns Σ wxq and Σ wq² for the codes q of x·inv.
 func project(x, w []float64, inv, lo, hi float64) (xq, qq float64) {
 	w = w[:len(x)]
 	for i, f := range x {
@@ -44,8 +44,8 @@ func project(x, w []float64, inv, lo, hi float64) (xq, qq float64) {
 	return xq, qq
 }
 
-// fitScale returns the d, of either sign where lo is negative, that makes
-// Σ w(x-d·q)² small for whole q in [lo, hi].
+// fitScale returns a d that makes Σ w(x-d·q)² small for whole q in [lo, hi]. d can
+// be negative if lo is negative.
 func fitScale(x, w []float64, lo, hi float64) float64 {
 	most := widest64(x)
 	if most == 0 {
@@ -65,7 +65,7 @@ func fitScale(x, w []float64, lo, hi float64) float64 {
 			try(-inv)
 		}
 	}
-	if d == 0 { // nothing counts
+	if d == 0 { // every weighted sum was 0
 		return most / max(-lo, hi)
 	}
 	for range polish {
@@ -74,8 +74,8 @@ func fitScale(x, w []float64, lo, hi float64) float64 {
 	return d
 }
 
-// weights widens a block's importance, to all ones where nothing in it counts:
-// calibration never reached an expert.
+// weights widens the importance of a block. If all of it is 0, every weight is 1.
+// That occurs if calibration never reached an expert.
 func weights(dst []float64, importance []float32) {
 	widen(dst, importance)
 	if widest64(dst) == 0 {
@@ -105,7 +105,7 @@ func widest64(x []float64) (most float64) {
 // moments are weighted sums over values x and codes q.
 type moments struct{ w, x, xx, q, xq, qq float64 }
 
-// values returns the sums that need no codes.
+// values returns the sums that do not depend on codes.
 func values(x, w []float64) (s moments) {
 	w = w[:len(x)]
 	for i, f := range x {
@@ -117,7 +117,7 @@ func values(x, w []float64) (s moments) {
 	return s
 }
 
-// codes sets the sums that need codes, those of x-m under inv.
+// codes sets the sums that depend on codes. The codes are those of (x-m)·inv.
 func (s *moments) codes(x, w []float64, inv, m, hi float64) {
 	var q1, xq, qq float64
 	w = w[:len(x)]
@@ -131,8 +131,8 @@ func (s *moments) codes(x, w []float64, inv, m, hi float64) {
 	s.q, s.xq, s.qq = q1, xq, qq
 }
 
-// solve returns the d and m of the smallest err = Σ w(x-d·q-m)²; with low, m is
-// at most 0.
+// solve returns the d and m with the smallest err = Σ w(x-d·q-m)². If low is set, m
+// is at most 0.
 func (s *moments) solve(low bool) (d, m, err float64) {
 	if det := float64(s.w*s.qq) - float64(s.q*s.q); det > 0 {
 		d = (float64(s.w*s.xq) - float64(s.x*s.q)) / det
@@ -146,12 +146,12 @@ func (s *moments) solve(low bool) (d, m, err float64) {
 			d = s.xq / s.qq
 		}
 	}
-	err = s.xx - float64(d*s.xq) - float64(m*s.x) // at the optimum
+	err = s.xx - float64(d*s.xq) - float64(m*s.x) // equal to the sum at the optimum
 	return d, m, err
 }
 
-// fitAffine returns the d ≥ 0 and m that make Σ w(x-d·q-m)² small for whole q in
-// [0, hi]; with low, m is at most 0.
+// fitAffine returns a d ≥ 0 and an m that make Σ w(x-d·q-m)² small for whole q in
+// [0, hi]. If low is set, m is at most 0.
 func fitAffine(x, w []float64, hi float64, low bool) (d, m float64) {
 	x0, x1 := x[0], x[0]
 	for _, f := range x {

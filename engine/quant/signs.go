@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// evenSigns completes a 7-bit sign pattern to 8 bits with an even number of
-// minus signs; bit j is the sign of value j. IQ2_XXS, IQ2_XS and IQ3_XXS store
-// only the first seven.
+// evenSigns completes a 7-bit sign pattern to 8 bits with an even number of ones. A
+// one in bit j negates value j. IQ2_XXS, IQ2_XS and IQ3_XXS store only the first
+// seven bits.
 var evenSigns = func() (t [128]byte) {
 	for i := range t {
 		t[i] = byte(i) | byte(bits.OnesCount8(uint8(i))&1)<<7
@@ -15,7 +15,7 @@ var evenSigns = func() (t [128]byte) {
 	return t
 }()
 
-// put8 writes scale·p, negated where signs has a bit, value 0 in bit 0.
+// put8 writes scale·p. It negates value j if bit j of signs is set.
 func put8(dst *[8]float32, p *[8]int8, scale float32, signs byte) {
 	s := uint32(signs)
 	dst[0] = flip(scale*float32(p[0]), s<<31)
@@ -28,7 +28,7 @@ func put8(dst *[8]float32, p *[8]int8, scale float32, signs byte) {
 	dst[7] = flip(scale*float32(p[7]), s<<24)
 }
 
-// put4 is put8 for four values.
+// put4 is like put8, for four values.
 func put4(dst *[4]float32, p *[4]int8, scale float32, signs byte) {
 	s := uint32(signs)
 	dst[0] = flip(scale*float32(p[0]), s<<31)
@@ -37,7 +37,7 @@ func put4(dst *[4]float32, p *[4]int8, scale float32, signs byte) {
 	dst[3] = flip(scale*float32(p[3]), s<<28)
 }
 
-// flip negates x where the highest bit of s is set.
+// flip negates x if the highest bit of s is set.
 func flip(x float32, s uint32) float32 {
 	return math.Float32frombits(math.Float32bits(x) ^ s&(1<<31))
 }

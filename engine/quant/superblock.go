@@ -2,17 +2,17 @@ package quant
 
 import "math"
 
-// formK is what the K formats differ in: a value is d·s·q - dmin·m, s and m
-// shared by a group.
+// formK holds the differences between the K formats. In all of them, a value is
+// d·s·q - dmin·m, and the values of a group share s and m.
 type formK struct {
 	bytes    int     // bytes of a block
 	group    int     // values that share s and m
-	lo, hi   float64 // codes q
-	slo, shi float64 // s; m runs from 0 to shi
-	mins     bool    // m is stored; else it is 0
+	lo, hi   float64 // range of q
+	slo, shi float64 // range of s; the range of m is 0 to shi
+	mins     bool    // whether m is stored; otherwise it is 0
 }
 
-// superblock is 256 values on their way into a K format.
+// superblock holds 256 values while they are encoded in a K format.
 type superblock struct {
 	form *formK
 	x, w [256]float64
@@ -21,13 +21,13 @@ type superblock struct {
 }
 
 type params struct {
-	d, dmin float32 // as float16 holds them
+	d, dmin float32 // exact in float16
 	s, m    [16]float64
 }
 
-const roundsK = 3 // rounds of choosing s, m and q and fitting d and dmin
+const roundsK = 3 // rounds that choose s, m and q and then fit d and dmin
 
-// encode codes src block by block; put stores a block.
+// encode encodes src block by block. put stores a block.
 func (f *formK) encode(dst []byte, src, importance []float32, put func(dst []byte, b *superblock)) {
 	b := superblock{form: f}
 	for len(src) > 0 {
@@ -45,8 +45,8 @@ func (f *formK) encode(dst []byte, src, importance []float32, put func(dst []byt
 	}
 }
 
-// search chooses scales and codes: first each group for itself, then d and dmin
-// for the groups' scales, then both alternately.
+// search chooses scales and codes. It first fits every group alone, then d and dmin
+// to the groups. Then it improves both alternately.
 func (b *superblock) search() {
 	b.start()
 	best, least := b.params, math.Inf(1)
@@ -83,7 +83,7 @@ func (b *superblock) step(g int) (step, low float64) {
 func (b *superblock) start() {
 	f := b.form
 	n := 256 / f.group
-	var scale, curve, low, weight [16]float64 // a group's optimum, and how much it matters
+	var scale, curve, low, weight [16]float64 // each group's scale and minimum, and their weights in the fit (curve, weight)
 	for g := range n {
 		x, w := b.run(g)
 		if !f.mins {
@@ -108,8 +108,8 @@ func (b *superblock) start() {
 	}
 }
 
-// tune moves every s and m by at most one where that helps, and returns the
-// error that is left.
+// tune changes every s and m by at most one if that reduces the error. It returns
+// the remaining error.
 func (b *superblock) tune() (total float64) {
 	f := b.form
 	for g := range 256 / f.group {
@@ -132,7 +132,7 @@ func (b *superblock) tune() (total float64) {
 	return total
 }
 
-// squares is Σ w(x-step·q+low)² for the best codes.
+// squares returns Σ w(x-step·q+low)² for the best codes q.
 func squares(x, w []float64, step, low, lo, hi float64) (sum float64) {
 	inv := inverse64(step)
 	w = w[:len(x)]
@@ -144,7 +144,8 @@ func squares(x, w []float64, step, low, lo, hi float64) (sum float64) {
 	return sum
 }
 
-// refit sets the d and dmin of the least squares for the s, m and codes at hand.
+// refit sets d and dmin to the least-squares solution for the current s, m and
+// codes.
 func (b *superblock) refit() {
 	f := b.form
 	var aa, am, mm, xa, xm float64 // moments of x, a = s·q and m
@@ -173,7 +174,7 @@ func (b *superblock) refit() {
 	}
 }
 
-// putNibbles stores the low four bits of the codes as Q4_K holds them.
+// putNibbles stores the low four bits of the codes in the order of Q4_K.
 func (b *superblock) putNibbles(dst []byte) {
 	for g := range 4 {
 		d, q := (*[32]byte)(dst[32*g:]), (*[64]int8)(b.q[64*g:])
@@ -183,7 +184,8 @@ func (b *superblock) putNibbles(dst []byte) {
 	}
 }
 
-// putPairs stores the low two bits of code+bias as Q2_K holds them.
+// putPairs stores the low two bits of code+bias in the order of Q2_K. It needs dst
+// to be zero.
 func (b *superblock) putPairs(dst []byte, bias int8) {
 	for i, q := range b.q {
 		dst[i/128*32+i%32] |= byte(q+bias) & 3 << (i % 128 / 32 * 2)

@@ -1,20 +1,23 @@
 package quant
 
-// The ternary formats, values -d, 0 and d.
+// The values of the ternary formats are -d, 0 and d.
 //
-// TQ1_0: 256 values in 54 bytes: 48 bytes of five trits, 4 bytes of four, d f16.
-// A byte is ceil(256/243 · the number in base 3), first trit highest, so that
-// trit m is the carry out of 3·(byte·3^m mod 256). The first 32 bytes hold
-// values m·32+i, the next 16 values 160+m·16+i, the last four 240+m·4+i.
+// A TQ1_0 block of 54 bytes holds 256 values. It begins with 48 bytes of five trits
+// each. Then come 4 bytes of four trits each, and d as float16. The trits of a byte
+// form a number in base 3, first trit highest, and the byte is 256/243 of that
+// number, rounded up. Trit m is therefore the carry of 3·(byte·3^m mod 256). In the
+// first 32 bytes, trit m of byte i is value m·32+i. In the next 16 it is value
+// 160+m·16+i, and in the last four it is value 240+m·4+i.
 //
-// TQ2_0: 256 values in 66 bytes: 2-bit codes 0, 1, 2 (3 reads as 2d), d f16;
-// byte i of a half holds the half's values i, i+32, i+64, i+96, lowest first.
+// A TQ2_0 block of 66 bytes holds 256 values. It begins with 64 bytes of 2-bit codes.
+// Then comes d as float16. Codes 0, 1 and 2 mean -d, 0 and d, and 3 reads as 2d. The
+// codes are ordered as in Q2_K.
 
 func decodeTQ1_0(dst []float32, src []byte) {
 	for len(dst) > 0 {
 		b, y := (*[54]byte)(src), (*[256]float32)(dst)
 		d := half(b[52], b[53])
-		v := [4]float32{-d, 0 * d, d} // a trit is at most 2
+		v := [4]float32{-d, 0 * d, d} // only three entries are used, because a trit is at most 2
 		trits(y[:160], b[:32], &v)
 		trits(y[160:240], b[32:48], &v)
 		trits(y[240:], b[48:52], &v)
@@ -22,7 +25,7 @@ func decodeTQ1_0(dst []float32, src []byte) {
 	}
 }
 
-// trits writes the m-th trit of each byte to the m-th run of len(src) values.
+// trits writes trit m of each byte to part m of dst, which has len(src) values.
 func trits(dst []float32, src []byte, v *[4]float32) {
 	for pow := byte(1); len(dst) > 0; pow *= 3 {
 		run := dst[:len(src)]

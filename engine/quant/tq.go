@@ -2,13 +2,14 @@ package quant
 
 import "math"
 
-// TQ3_1S and TQ4_1S (TheTom/llama-cpp-turboquant): 32 values in 16 or 20 bytes:
-// d0 f16; d1 f16; 32 codes of 3 or 4 bits, a stream from the low end. The codes
-// name levels of a unit Gaussian; times d0 in the first half and d1 in the
-// second they are the rotated values r = c·WHT(S·x), c = 1/√32, S a fixed sign
-// pattern, WHT the unnormalised Walsh-Hadamard butterfly.
+// A TQ3_1S or TQ4_1S block (TheTom/llama-cpp-turboquant) of 16 or 20 bytes holds 32
+// values. It begins with d0 and d1 as float16. Then come 32 codes of 3 or 4 bits,
+// packed from the lowest bit. A code selects a level for a unit Gaussian. The
+// product of the level with d0 in the first half, or with d1 in the second, is a
+// rotated value. The rotated values of x are r = WHT(S·x)/√32, where S is a fixed
+// sign pattern and WHT is the unnormalised Walsh-Hadamard transform.
 
-// formTQ is what the two formats differ in.
+// formTQ holds the differences between the two formats.
 type formTQ struct {
 	bits   uint
 	bytes  int
@@ -41,7 +42,8 @@ const (
 	roundsTQ = 6
 )
 
-// factorsTQ are the scales tried, times the root mean square of the half.
+// factorsTQ lists the scales that scales tries, as multiples of the root mean
+// square of a half.
 var factorsTQ = [...]float32{0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5}
 
 func decodeTQ3_1S(dst []float32, src []byte) { formTQ3.decode(dst, src) }
@@ -102,8 +104,9 @@ func (f *formTQ) encode(dst []byte, src []float32) {
 	}
 }
 
-// scales chooses d0 and d1: the best common multiple of the two root mean
-// squares, then alternately new codes and the least-squares scale for them.
+// scales chooses d0 and d1. It starts with the best common multiple of the two root
+// mean squares. Then it alternately computes new codes and the least-squares scale
+// for them.
 func (f *formTQ) scales(r *[32]float32) (d [2]float32) {
 	var rms [2]float32
 	for h := range rms {
@@ -151,7 +154,8 @@ func inverse(d float32) float32 {
 	return 0
 }
 
-// code is the number of the first bound above x; a NaN takes the last code.
+// code returns the number of the first bound above x. It returns the last code if no
+// bound is above x, or if x is NaN.
 func (f *formTQ) code(x float32) int {
 	for i, b := range f.bounds {
 		if x < b {
@@ -174,7 +178,7 @@ func (f *formTQ) putCodes(dst []byte, r *[32]float32, d [2]float32) {
 	}
 }
 
-// signedNormTQ is 1/√32 with the signs of S.
+// signedNormTQ holds 1/√32 with the signs of S.
 var signedNormTQ = func() (t [32]float32) {
 	for j := range t {
 		t[j] = flip(normTQ, signsTQ>>j<<31)
@@ -182,8 +186,8 @@ var signedNormTQ = func() (t [32]float32) {
 	return t
 }()
 
-// wht32 is the unnormalised butterfly: strides 1, 2 and 4 in each run of eight,
-// then 8 and 16 across them.
+// wht32 computes the unnormalised Walsh-Hadamard transform. It uses strides 1, 2 and
+// 4 within each eight values, then strides 8 and 16.
 func wht32(x *[32]float32) {
 	for i := 0; i < 32; i += 8 {
 		wht8((*[8]float32)(x[i:]))

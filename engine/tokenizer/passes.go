@@ -13,8 +13,8 @@ func has(set class) member {
 	}
 }
 
-// within returns the set of code points in some ranges, except spaces. llama.cpp
-// reads patterns that list characters in the same way.
+// within returns the set of code points in some ranges, except spaces outside
+// ASCII. llama.cpp reads patterns that list characters in the same way.
 func within(set ranges) member {
 	return func(t *classes, s []byte, i int) bool {
 		r, _ := runeAt(s, i)
@@ -22,7 +22,7 @@ func within(set ranges) member {
 	}
 }
 
-// also returns the set m with the ASCII characters in more added.
+// also returns the union of m and the ASCII characters of more.
 func (m member) also(more string) member {
 	var extra [128]bool
 	for _, b := range []byte(more) {

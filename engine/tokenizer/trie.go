@@ -51,7 +51,7 @@ func (t *trie) grow(b byte) uint32 {
 	return uint32(len(t.nodes) - 1)
 }
 
-// link makes node a child of the node at.
+// link makes the node to a child of the node at.
 func (t *trie) link(at, to uint32) {
 	first := t.nodes[at].child
 	if first&wideBit != 0 {
@@ -76,7 +76,8 @@ func (t *trie) link(at, to uint32) {
 	t.wide = append(t.wide, table)
 }
 
-// child returns the child of the node at for byte b, or 0 without one.
+// child returns the child of a node for byte b, or 0 if the node has no such
+// child.
 func (t *trie) child(at uint32, b byte) uint32 {
 	at = t.nodes[at].child
 	if at&wideBit != 0 {

@@ -88,7 +88,7 @@ func (e *Encoder) run(ctx context.Context, b *llm.Batch, progress func(share flo
 	return err
 }
 
-// breaks inserts a row after each row of tokens except the last.
+// breaks inserts an embedding after each line of the grid except the last.
 func (t *Tower) breaks(tile *Tile, rows []float32) []float32 {
 	if t.newline == nil {
 		return rows

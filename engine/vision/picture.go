@@ -25,7 +25,7 @@ type Tile struct {
 	Width, Height int
 	Pixels        []float32 // [3, Height, Width], normalised
 	GridW, GridH  int       // number of tokens across and down
-	Tokens        int       // number of rows: the grid, plus row breaks between rows if the family has them
+	Tokens        int       // number of embeddings: one per token of the grid, plus one between two lines of the grid if the family has line breaks
 }
 
 // Positions returns the number of text positions that the tile takes: its tokens,

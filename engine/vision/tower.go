@@ -48,7 +48,7 @@ type Tower struct {
 	std     [3]float32
 	least   int // minimum number of tokens if Limits do not set one
 	most    int
-	newline []float32 // row inserted after each row of tokens except the last; nil without one
+	newline []float32 // embedding inserted after each line of the grid except the last; nil without one
 }
 
 // Limits are the caller's bounds on the tokens of a picture. 0 selects the family's

@@ -87,7 +87,7 @@ func (p *Prompt) choice(names map[string]bool) (string, error) {
 	switch p.Choice.Type {
 	case "any":
 		if len(names) == 0 {
-			return "", wire.Bad("tool_choice", "any requires at least one tool")
+			return "", wire.Bad("tool_choice", "\"any\" requires at least one tool")
 		}
 		return "required", nil
 	case "tool":

@@ -181,7 +181,8 @@ type ItemList struct {
 }
 
 // Input lists the input of a response, in reverse order unless ascending is
-// set. It returns at most limit items, which follow the item with the id after.
+// set. It returns at most limit items. They begin behind the item whose id is
+// after, or at the first item if after is empty or unknown.
 func (m *Memory) Input(id, after string, limit int, ascending bool) (*ItemList, error) {
 	k, err := m.find(id, "")
 	if err != nil {

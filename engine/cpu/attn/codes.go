@@ -379,8 +379,8 @@ func (p *codes) gatherPlanes(c []uint8, page []byte, cell, b int) {
 	}
 }
 
-// scatter writes bits of the codes of block b, starting with bit first, into a
-// plane.
+// scatter writes the bits of the codes of block b that belong to a plane, from
+// bit number first on.
 func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int) {
 	at := page[pl.at:]
 	if p.side == kv.K {
@@ -393,8 +393,9 @@ func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int
 	}
 }
 
-// scatterTokensGeneric writes bits of four codes at a time, starting with bit
-// first, into every fourth step of a plane of K.
+// scatterTokensGeneric writes width bits of every code, from bit number first on,
+// into a plane of K. Four codes share a step, and the next four are four steps
+// further.
 func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
 	last := 8/width - 1 // mask of the step index within a line of 64 bytes
 	log := bits.Len(uint(last))
@@ -409,8 +410,9 @@ func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
 	}
 }
 
-// scatterValuesGeneric writes bits of 16 codes at a time, starting with bit
-// first, into the steps of a plane of V, at byte at of each lane.
+// scatterValuesGeneric writes width bits of every code, from bit number first on,
+// into a plane of V. Each step takes 16 codes, one per lane of four bytes, and at
+// is the number of the byte in a lane.
 func scatterValuesGeneric(plane, c []uint8, step, width, at, first int) {
 	last := 8/width - 1
 	log := bits.Len(uint(last))
@@ -426,7 +428,7 @@ func scatterValuesGeneric(plane, c []uint8, step, width, at, first int) {
 	}
 }
 
-// gather adds the bits of a plane to codes at bit first.
+// gather adds the bits of a plane to the codes, from bit number first on.
 func (p *codes) gather(c []uint8, page []byte, pl plane, cell, b, first int) {
 	mask := uint8(1<<pl.bits - 1)
 	steps := 8 / pl.bits

@@ -57,8 +57,8 @@ export class Growing {
 
   /**
    * The block at which to start parsing. The first two lines of a block decide whether it
-   * is a separate block: "1" becomes an item of the list above once a period follows it.
-   * Until then, the block above is parsed again too.
+   * is a separate block. For example, "1" becomes an item of the list above once a period
+   * follows it. Until then, the block above is parsed again too.
    */
   private base(): number {
     const last = this.places.length - 1;

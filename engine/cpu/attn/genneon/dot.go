@@ -61,7 +61,7 @@ const (
 	vLeft3 V = 30 // shift of the high plane in odd groups
 )
 
-// constants loads the constants of code.
+// constants loads the constants that the method code needs.
 func (d *dotter) constants(bits int, table R) {
 	d.Fill(vFlip, 0x80808080, R19)
 	if bits == 0 {

@@ -113,7 +113,7 @@ func (y *trellisCode) tokens() {
 			y.Op("ADD $1024, R8, R8")
 		})
 		y.Op("ADD $16, R0, R0")
-		// The other four of eight tokens, or the next eight.
+		// R1 moves to the other four of eight tokens, or to the next eight.
 		y.Op("ADD $%d, R1, R20", 4*y.bits)
 		y.Op("ADD R3, R1, R21")
 		y.Op("SUB $%d, R21, R21", 4*y.bits)
