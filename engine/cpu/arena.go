@@ -45,8 +45,8 @@ func arenaBytes(list []*graph.Weight, o *backend.Options, held func(*graph.Weigh
 	return n
 }
 
-// WeightBytes returns the memory of the weights of a plan: packed matrices and
-// vectors. Matrices that are read in place from the file take none.
+// WeightBytes returns the bytes that the packed matrices and the vectors of a plan
+// occupy. Matrices that are read in place from the file occupy no memory.
 func (Driver) WeightBytes(p *graph.Plan, o backend.Options) int64 {
 	n := int64(arenaBytes(matrices(p), &o, func(*graph.Weight) bool { return false }))
 	seen := make(map[*graph.Weight]bool)
@@ -67,7 +67,7 @@ func (a *arena) next(n int) memory {
 	return a.mem[from:a.used:a.used]
 }
 
-// drop releases one matrix; the last one frees the mapping.
+// drop releases one matrix. Releasing the last one frees the mapping.
 func (a *arena) drop() error {
 	if a.refs--; a.refs > 0 {
 		return nil

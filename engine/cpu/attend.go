@@ -245,8 +245,7 @@ func (t *attention) prepared(j *job) prepared {
 	return prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
 }
 
-// prepare makes the queries of a job ready, unless the worker already holds
-// them ready.
+// prepare prepares the queries of a job, unless the worker already holds them.
 func (t *attention) prepare(w *attnWorker, j *job) {
 	is := t.prepared(j)
 	if j.split >= 0 && w.ready == is {

@@ -15,7 +15,7 @@ type attention struct {
 	graph.Attention
 	p          *program
 	q, k, v    graph.Value
-	chosen     graph.Value // positions that each row looks at; None for all
+	chosen     graph.Value // positions that each row attends to; None for all
 	out        graph.Value
 	cache      *layerCache
 	sinkLogits []float32
@@ -36,8 +36,8 @@ type attention struct {
 	inPlace      bool  // the output is only read in quantised form
 }
 
-// attnForms are the forms of K and V that a layer reads: packed, exact and
-// pinned. Exact and pinned may be nil.
+// attnForms holds the packed, exact and pinned forms of K and V that a layer reads.
+// Exact and pinned forms may be nil.
 type attnForms struct{ kForm, vForm, kExact, vExact, kPinned, vPinned *attn.Form }
 
 // attnWorker is the memory of one worker. Layers of the same shape share it.
@@ -98,8 +98,8 @@ type attnShape struct {
 }
 
 // attnCount counts the work of attention in a layer: cells that Sparse V
-// considered and skipped, bytes of K and V read, and blocks that were written
-// with a saturated scale, by side.
+// considered and skipped, bytes of K and V that it read, keys and values that were
+// not finite, and, by side, blocks that were written with a saturated scale.
 type attnCount struct {
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// pages are the pages of a job's span, and how the job's rows read them.
+// pages describes the pages of a job's span, and how the job's rows read them.
 type pages struct {
 	*job
 	t             *attention
@@ -28,7 +28,7 @@ func (p *pages) find() {
 }
 
 // exactRows returns the number of rows of the job that read page pg in exact form.
-// These are the first rows, since a later row sees fewer exact pages.
+// These are the first rows of the job, because later rows see fewer exact pages.
 func (p *pages) exactRows(pg int) int {
 	if p.exact == nil || p.exact[pg] < 0 {
 		return 0

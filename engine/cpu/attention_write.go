@@ -60,7 +60,7 @@ func (t *attention) write(worker, task int) {
 	panic("cpu: cache write task out of range")
 }
 
-// rowWrite returns where the key and value of one row and KV head go.
+// rowWrite returns the destination of the key and value of one row and KV head.
 func (t *attention) rowWrite(span, head, row int) rowWrite {
 	b := t.p.b
 	w := rowWrite{head: head, at: kv.At{Pos: int(b.Pos[row]), RopeBase: t.RopeBase}, seq: int32(b.Spans[span].Seq), exact: -1}

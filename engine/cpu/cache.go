@@ -309,14 +309,14 @@ func (c *cache) layer(i int) (*layerCache, error) {
 	return c.layers[i], nil
 }
 
-// close gives the memory back.
+// close frees the memory.
 func (c *cache) close() error {
 	mem := c.mem
 	c.groups, c.layers, c.passing, c.mem = nil, nil, [2]memory{}, nil
 	return mem.free()
 }
 
-// form returns the form for a key. There is only one per key.
+// form returns the form for a key. Each key has only one form.
 func (c *cache) form(k formKey) *attn.Form {
 	f := c.forms[k]
 	if f == nil {

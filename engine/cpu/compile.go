@@ -10,9 +10,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// compiler turns a plan into stages. Consecutive row-wise nodes become one
-// stage whose tasks are rows; consecutive matrices with inputs from earlier
-// stages become one stage whose tasks are panels.
+// compiler turns a plan into stages. Consecutive row-wise nodes become one stage
+// whose tasks are rows. Consecutive matrices with inputs from earlier stages become
+// one stage whose tasks are panels.
 type compiler struct {
 	p        *program
 	quantise map[graph.Value]int  // columns of a vector, by value, for values that a quantised matrix reads
@@ -146,9 +146,9 @@ func (c *compiler) stage(s stage) {
 	c.stages = append(c.stages, s)
 }
 
-// rowStage runs ops row by row, in about four tasks per worker. For few rows it
-// uses two, because the writes of a task must arrive before the next task can be
-// claimed.
+// rowStage returns a stage that runs ops row by row, in about four tasks per worker.
+// With few rows, it has two tasks per worker, because the writes of a task must
+// arrive before the next task can be claimed.
 func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
 	p, workers := c.p, c.p.backend.pool.workers
 	chunk := func() int {

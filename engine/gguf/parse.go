@@ -18,9 +18,9 @@ const (
 	defaultAlign = 32
 	alignmentKey = "general.alignment"
 
-	// Limits far above real models (about 60 keys and 2,000 tensors; up to
-	// 50,000 tensors in Mixture of Experts models with separate experts). They
-	// prevent a damaged file from claiming a multiple of its size in memory.
+	// These limits are far above real models, which have about 60 keys and 2,000
+	// tensors, or up to 50,000 tensors if each expert has its own. They prevent a
+	// damaged file from claiming a multiple of its size in memory.
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 18
 	maxKey     = 1<<16 - 1 // maximum bytes of a key, as in the specification

@@ -195,8 +195,8 @@ func (b *Builder) add(r rule) (int, error) {
 // may end anywhere. A marker that is a control token's text stands for that token.
 func (g *Grammar) After(markers ...string) (*Grammar, error) { return g.behind(0, markers) }
 
-// Behind is After for text that must contain a marker before it ends, such as
-// reasoning before an answer that g describes.
+// Behind is like After, but the text must contain a marker before it ends. An
+// example is reasoning before an answer that g describes.
 func (g *Grammar) Behind(markers ...string) (*Grammar, error) { return g.behind(1, markers) }
 
 func (g *Grammar) behind(least int, markers []string) (*Grammar, error) {

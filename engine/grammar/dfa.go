@@ -272,7 +272,7 @@ next:
 	return d.final[at]
 }
 
-// intersect returns a dfa for the texts that both match.
+// intersect returns a dfa for the texts that both d and o match.
 func (d *dfa) intersect(o *dfa, steps *int) (*dfa, error) {
 	out := &dfa{}
 	ids := map[[2]int32]int32{}

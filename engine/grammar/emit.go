@@ -147,7 +147,8 @@ type part struct {
 
 const maxSequence = 20_000
 
-// sequence returns open, then parts in order, then any number of more, then end.
+// sequence returns the expression for open, then parts in order, then any number of
+// more, then end.
 // Only parts with must set are required. The sequence has lo to hi elements in all,
 // separated by commas. If hi is -1, there is no upper limit.
 func (s *schemaBuilder) sequence(path, open, end string, parts []part, more []*expr, lo, hi int) (*expr, error) {
@@ -325,8 +326,8 @@ func (f *flat) element(i int) conj {
 // uniqueItems.
 const maxUnique = 64
 
-// set returns arrays with unique items. Items come from a finite list of values, in
-// the order of that list.
+// set returns the expression for arrays with unique items. The items come from a
+// finite list of values, in the order of that list.
 func (s *schemaBuilder) set(f *flat, values []*value, lo, hi int) (*expr, error) {
 	if lo > len(values) {
 		f.why = "there are not enough different items"

@@ -178,7 +178,7 @@ func (p *parser) sequence() (*expr, error) {
 	}
 }
 
-// item reads one item, or returns nil if none comes next.
+// item reads one item, or returns nil if the next character does not start an item.
 func (p *parser) item() (*expr, error) {
 	start := p.pos
 	switch c := p.peek(); {

@@ -68,7 +68,7 @@ func (b *Builder) jsonRules() *jsonRules {
 	return r
 }
 
-// members returns an object with any number of members.
+// members returns the expression for an object with any number of members.
 func members(member *expr) *expr {
 	a := newAuto(4)
 	a.edge(0, 1, lit("{"))
@@ -80,7 +80,8 @@ func members(member *expr) *expr {
 	return a.expr()
 }
 
-// list returns an array of lo to hi items. If hi is -1, there is no upper limit.
+// list returns the expression for an array of lo to hi items. If hi is -1, there is
+// no upper limit.
 func list(item *expr, lo, hi int) *expr {
 	return seq(lit("["), items(item, lo, hi), lit("]"))
 }
@@ -128,8 +129,8 @@ func quoted(s string) string {
 	return string(append(out, '"'))
 }
 
-// inText returns the ways to write a set of code points inside a JSON string.
-// canonical allows only one way per code point, the one that quoted uses.
+// inText returns the expression for one code point of a set as it is written inside
+// a JSON string. canonical allows only the form that quoted uses.
 func inText(set []span, canonical bool) *expr {
 	var alts []*expr
 	if bare := intersect(set, plain); len(bare) > 0 {

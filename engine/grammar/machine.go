@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// note is what an item remembers: the text of a key so far, or the set of keys
-// of an object. Notes are interned.
+// note holds what an item remembers, which is the text of a key so far, or the set
+// of keys of an object. Notes are interned.
 type note struct {
 	up   *note // a text without its last byte, or a set without its newest key
 	key  *note // newest key of a set
@@ -62,7 +62,7 @@ type frame struct {
 // move is the result of a step of a frame: positions in the same rule, calls of
 // other rules, and possibly the end of the rule.
 type move struct {
-	frame *frame // positions that need a byte; nil without any
+	frame *frame // positions that need a byte; nil if no position does
 	calls []call
 	end   bool    // whether the rule can end
 	keys  []*note // keys with which the rule can end

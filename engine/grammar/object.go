@@ -131,7 +131,8 @@ func (s *schemaBuilder) object(f *flat) (*expr, error) {
 	return ref(id), nil
 }
 
-// pair returns the value of a member, or nil if no value is possible.
+// pair returns the expression for the value of a member, or nil if no value is
+// possible.
 func (s *schemaBuilder) pair(f *flat, name string) (*expr, error) {
 	if ok, err := s.valid(&value{kind: isText, text: name}, f.names); err != nil || !ok {
 		return nil, err
@@ -150,9 +151,9 @@ func (s *schemaBuilder) pair(f *flat, name string) (*expr, error) {
 // listed like declared ones.
 const maxWords = 64
 
-// keyKinds returns the members whose names are not declared: names that match
-// patterns, and all other names. If a pattern matches few names, they are returned
-// as words.
+// keyKinds returns expressions for the members whose names are not declared. One
+// expression is for the names that match a pattern, and one for all other names. If
+// these are few, they are returned as words instead.
 func (s *schemaBuilder) keyKinds(f *flat, sh shape) (kinds []*expr, words []string, err error) {
 	at := f.path + "/patternProperties"
 	names, err := s.nameDFA(f)
@@ -212,7 +213,8 @@ func (s *schemaBuilder) keyKinds(f *flat, sh shape) (kinds []*expr, words []stri
 	return kinds, words, err
 }
 
-// kind appends the members with names that d matches, or with any name if d is nil.
+// kind appends an expression for the members with names that d matches, or with any
+// name if d is nil.
 func (s *schemaBuilder) kind(kinds []*expr, f *flat, d *dfa, c conj) ([]*expr, error) {
 	ok, err := s.possible(c)
 	if err != nil || !ok {
@@ -248,7 +250,8 @@ func (f *flat) patterned(pattern string) conj {
 	return c
 }
 
-// nameDFA returns the names that propertyNames allows, or nil if it allows all.
+// nameDFA returns a dfa for the names that propertyNames allows, or nil if it allows
+// all names.
 func (s *schemaBuilder) nameDFA(f *flat) (*dfa, error) {
 	if len(f.names) == 0 {
 		return nil, nil

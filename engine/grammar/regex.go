@@ -18,8 +18,8 @@ const (
 // in the text, so any text may precede or follow it. Look-around, back references
 // and word boundaries are errors.
 //
-// \s, \d, \w and the dot match what they match in both ECMAScript and RE2. \S, \D
-// and \W match what both of them match.
+// \s, \d, \w, their opposites and the dot match only characters that they match both
+// in ECMAScript and in RE2.
 type regex struct {
 	src   string
 	pos   int

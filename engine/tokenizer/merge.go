@@ -179,7 +179,7 @@ func (m *merger) mergeLong(word []byte) {
 }
 
 // offer appends the pair of symbol i and the next one to the heap's storage, if
-// the pair has a rank. It reports whether it has one.
+// the pair has a rank. It reports whether the pair has a rank.
 func (m *merger) offer(word []byte, i int32) bool {
 	j := m.next[i]
 	if j < 0 {

@@ -151,8 +151,9 @@ func triples(_ *classes, s []byte, i int, _ *int) int {
 	return len(s)
 }
 
-// fromRight cuts runs of \p{N} into groups of three, counted from the right. memo
-// is the end of a run if the length of its rest is a multiple of three.
+// fromRight cuts runs of \p{N} into groups of three, counted from the right. After
+// the first piece of a run, memo is the end of the run, and the number of remaining
+// digits is a multiple of three.
 func fromRight(t *classes, s []byte, i int, memo *int) int {
 	if i < *memo {
 		return upTo(t, s, i, number, 3)

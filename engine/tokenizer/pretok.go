@@ -25,7 +25,7 @@ type pre struct {
 	newlines     bool // whether a run of line breaks that is a token is used as it is, without merges
 	ignoreMerges bool // whether a word that is a token is used as it is, without merges
 	addBOS       bool // default if the file does not have the key
-	forceBOS     bool // adds BOS whatever the file says, because early files of the family are wrong
+	forceBOS     bool // whether BOS is added even if the file says otherwise, because early files of the family are wrong
 	noBOS        bool // whether the kind's default BOS token is not used
 	addSep       bool
 	clean        bool // whether Decode removes spaces before punctuation

@@ -39,9 +39,9 @@ func contraction(s []byte, fold bool) int {
 	return 0
 }
 
-// spaces measures the run of \s at s[i]. It returns the end of the run, the
-// start of its last code point, and the end of its last line break, or 0 if it
-// has none.
+// spaces measures the run of \s at s[i]. It returns the end of the run, the start of
+// its last code point, and the end of its last line break, or 0 if the run contains
+// no line break.
 func (t *classes) spaces(s []byte, i int) (end, last, broken int) {
 	last = i
 	for i < len(s) {
@@ -218,8 +218,8 @@ func halves(t *classes, s []byte, i int, memo *int) int {
 	return i + width(s, i)
 }
 
-// cased is the family that o200k began, where a word is capitals followed by
-// small letters; letters without case and marks count as both:
+// cased is the family that o200k began. In it, a word is capitals followed by small
+// letters. Letters without case, and marks, count as both:
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|…)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|…)?|

@@ -122,8 +122,8 @@ func pairHash(left, right uint64) uint64 {
 	return hi ^ lo ^ left
 }
 
-// rank returns the rank of the pair l and r, or noRank if it has none. l must
-// end where r begins.
+// rank returns the rank of the pair l and r, or noRank if the pair has no rank. l
+// must end where r begins.
 func (m *merges) rank(text []byte, l, r sym) uint32 {
 	h := pairHash(l.hash, r.hash)
 	mask := len(m.slots) - 1

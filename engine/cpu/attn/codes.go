@@ -45,7 +45,7 @@ type codes struct {
 	twin                 *twin // nil if no half is an image of the other
 }
 
-// plane is where some bits of every code lie in a page.
+// plane is the place of some bits of every code in a page.
 type plane struct{ at, bits int }
 
 // span is a range of bytes of a block or a page.

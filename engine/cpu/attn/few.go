@@ -46,9 +46,9 @@ func (p few) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratc
 	}
 }
 
-// dotsGeneric adds the dot products of n queries with rows of x. A row has as many
-// floats as values says. The products of a query are contiguous. Queries are Cells
-// apart.
+// dotsGeneric adds the dot products of n queries with rows of x. values is the
+// number of floats in a row. The products of a query are contiguous, and those of
+// the next query start Cells further on.
 func dotsGeneric(dst, q, x []float32, values, n, rows int) {
 	for i := range n {
 		for c := range rows {

@@ -219,5 +219,5 @@ func transposeFloatsGeneric(dst, x []byte, width int, stored dtype.Type) {
 	}
 }
 
-// ones is n set bits, n from 1 to 64.
+// ones returns n set bits, for n from 1 to 64.
 func ones(n int) uint64 { return ^uint64(0) >> (64 - n) }

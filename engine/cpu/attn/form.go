@@ -1,6 +1,6 @@
 // Package attn holds cache pages in memory and computes attention over them,
-// one page of one KV head at a time. It is written for the forms of kv.Type,
-// never for their names.
+// one page of one KV head at a time. It depends on the form of a kv.Type, never on
+// its name.
 //
 // A page is arranged so that 16 tokens, or 16 values of the head, are
 // contiguous (see floats and codes). A type that fits neither keeps its rows as

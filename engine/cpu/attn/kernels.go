@@ -7,12 +7,12 @@ import (
 	"godwit/engine/dtype"
 )
 
-// Each kernel has a plain Go form, which is the reference, and variants by
-// tier; kernels_amd64.go, kernels_arm64.go and kernels_noasm.go choose. Integer
-// sums are exact and are followed by a product and a sum, each rounded, so int8
-// arithmetic gives the same bits everywhere. Float kernels may fuse products
-// into sums. Kernels with an ahead argument prefetch the bytes at that distance
-// from what they read; 0 for none.
+// Each kernel has a plain Go form, which is the reference, and variants for the CPU
+// tiers. kernels_amd64.go, kernels_arm64.go and kernels_noasm.go select the variant.
+// Int8 arithmetic gives the same bits everywhere, because integer sums are exact,
+// and the product and the sum that follow are each rounded. Float kernels may use
+// fused multiply-add. Kernels with an ahead argument prefetch the bytes at that
+// distance from the bytes that they read, or nothing if ahead is 0.
 //
 //	mulAdd     adds coef[i][s]·x[s] to acc[i] for every step s, in ascending order
 //	expand     makes a byte of every code: dst has steps·64 bytes, low is a plane of
@@ -31,9 +31,9 @@ import (
 //	           expands planes likewise
 //	addHalf    adds f·x to a row of Cells, x in f16
 //	addScaled  adds raw·x to rows of Cells, x one row in f16
-//	mulHalf    makes w·x of rows of Cells, x one row in f16; a zero stays zero
-//	           whatever x is
-//	dotHalf    is Σ w·x over Cells, x in f16; a zero of w contributes nothing
+//	mulHalf    multiplies rows of Cells by x, x one row in f16; a weight of zero stays
+//	           zero even if x is infinite or NaN
+//	dotHalf    returns Σ w·x over Cells, x in f16; a weight of zero adds nothing
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
@@ -67,7 +67,7 @@ type dotTokensArgs struct {
 	ahead  int
 }
 
-// planes are the codes of a page.
+// planes holds the codes of a page in planes.
 type planes struct {
 	low, high []byte
 	bits      int

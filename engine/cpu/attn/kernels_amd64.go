@@ -7,7 +7,8 @@ import (
 	"godwit/engine/dtype"
 )
 
-// The kernels also use bit instructions that came with AVX2.
+// bitInstructions reports whether the processor has BMI1 and BMI2, which the kernels
+// also use.
 var bitInstructions = cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
 func avx512() bool { return kernel.Active() == kernel.AVX512 && bitInstructions }

@@ -64,7 +64,7 @@ func expandAVX2(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahea
 
 type tokens2Func = func(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, ahead int)
 
-// By rows per query and number of queries, each minus one.
+// tokens256 holds kernels by rows per query and number of queries, each minus one.
 var tokens256 = [2][3]tokens2Func{
 	{tokens1AVX2, tokens2AVX2, tokens3AVX2},
 	{tokensTwice1AVX2, tokensTwice2AVX2, tokensTwice3AVX2},

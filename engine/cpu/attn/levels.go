@@ -70,8 +70,8 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	return l
 }
 
-// makePlaced makes the tables of placements. Codes that do not have three bits
-// have only one, the table itself.
+// makePlaced makes the tables of placements. If codes do not have three bits, the
+// only table is the level table itself.
 func (l *levels) makePlaced(bits int) {
 	if bits != 3 {
 		l.placed = l.table[:]

@@ -33,10 +33,10 @@ var (
 		3: {tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
 		4: {tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
 	}
-	// For trellis codes of any number of bits.
+	// tokensTrellis512 holds kernels for trellis codes of any number of bits.
 	tokensTrellis512 = [trellisRows]tokensRunFunc{tokens1trellisAVX512, tokens2trellisAVX512, tokens3trellisAVX512, tokens4trellisAVX512, tokens5trellisAVX512, tokens6trellisAVX512}
 	valuesTrellis512 = [trellisRows]valuesRunFunc{values1trellisAVX512, values2trellisAVX512, values3trellisAVX512, values4trellisAVX512, values5trellisAVX512, values6trellisAVX512}
-	// By bits, for chunks of 32 and of 64 values.
+	// valuesRun512 holds kernels by bits, for chunks of 32 and of 64 values.
 	valuesRun512 = [9][2][fusedRows]valuesRunFunc{
 		2: {
 			{values1x2bits2AVX512, values2x2bits2AVX512, values3x2bits2AVX512, values4x2bits2AVX512},

@@ -2,7 +2,7 @@ package attn
 
 import "godwit/engine/kv"
 
-// The readers of AVX2, by bits from 2 up.
+// AVX2 kernels that read trellis codes, by bits, starting with 2.
 var (
 	trellisTokens2 = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2AVX2, trellisTokens3AVX2, trellisTokens4AVX2}
 	trellisValues2 = [3]func(dst, strings, table *byte, bytes, chunks, group int, used uint64){trellisValues2AVX2, trellisValues3AVX2, trellisValues4AVX2}

@@ -2,7 +2,7 @@ package attn
 
 import "godwit/engine/kv"
 
-// The readers of NEON, by bits from 2 up.
+// NEON kernels that read trellis codes, by bits, starting with 2.
 var (
 	trellisTokensNEON = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2NEON, trellisTokens3NEON, trellisTokens4NEON}
 	trellisValuesNEON = [3]func(dst, strings, table *byte, bytes, blocks, chunks int, used uint64){trellisValues2NEON, trellisValues3NEON, trellisValues4NEON}

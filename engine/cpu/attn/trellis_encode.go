@@ -106,9 +106,9 @@ func (y *trellis) putWindows(dst, w []uint8) {
 // first run continues as a free run over all values. The second run of
 // kv.Trellis begins and ends in the seam's state. If the path of the free run
 // that ends in this state also began there, it is also the path of the second
-// run: compared with the free run, no metric on this path is larger in the
-// second run, and no metric of another path is smaller. This holds only if no metric
-// was clipped to 16 bits.
+// run. Compared with the free run, no metric on this path is larger in the second
+// run, and no metric of another path is smaller. This holds only if no metric was
+// clipped to 16 bits.
 func (y *trellis) search(s *paths, n, rows int) {
 	if !y.vector() {
 		for i := range rows {

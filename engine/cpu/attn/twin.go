@@ -7,9 +7,9 @@ import (
 )
 
 // If a head is padded with at least as many zeros as it has values, its
-// Walsh-Hadamard transform contains the values twice: the second half equals
-// the first. After the signs that follow the transform, the second half is an
-// image of the first. The codes are images too if every level has a negative
+// Walsh-Hadamard transform contains every value twice, because the second half
+// equals the first. After the signs that follow the transform, the second half is
+// an image of the first. The codes are images too if every level has a negative
 // counterpart. The scores are then twice those of the first half, and the
 // second half of V's sum is an image of the first. Attention reads half of the
 // codes, and its result has the same bits. A value on the boundary of two codes
