@@ -1,6 +1,6 @@
-// Package cpu is the CPU backend. It always builds, its own files have no build
-// tags, and the other backends are compared with it. The arithmetic is in
-// cpu/kernel; cache pages and attention are in cpu/attn.
+// Package cpu is the CPU backend. It builds on every platform, and the other
+// backends are compared with it. The arithmetic is in cpu/kernel. Cache pages and
+// attention are in cpu/attn.
 //
 // The glossary in package kv defines the terms used here.
 package cpu

@@ -126,7 +126,7 @@ func (c *compiler) expertStage(list []expert, t *routed) stage {
 		})
 }
 
-// expertRows computes panels from to to-1 of one expert's matrix for the rows
+// expertRows computes the panels in [from, to) of one expert's matrix for the rows
 // that chose it.
 func (p *program) expertRows(l *expert, e int, picks []int32, used, from, to, worker int) {
 	rows, cols := l.m.w.Rows(), l.m.w.Cols()
@@ -252,7 +252,7 @@ func limitGroups(choose, sums []float32, used int) {
 	for range len(sums) - used {
 		worst := -1
 		for g, s := range sums {
-			// Among equals the last one is dropped. An excluded group has NaN.
+			// Of equal groups, the last one is dropped. An excluded group has NaN.
 			if s == s && (worst < 0 || s <= sums[worst]) {
 				worst = g
 			}

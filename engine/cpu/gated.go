@@ -95,7 +95,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 	return s
 }
 
-// gateAndUp returns the memory for the results of panels from to to-1 of both
+// gateAndUp returns the memory for the results of the panels in [from, to) of both
 // matrices. Rows are ld apart. In the worker's memory a row contains only these
 // panels, and unused space for the earlier panels comes before the first row.
 func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []float32, ld int) {
@@ -108,7 +108,7 @@ func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []fl
 	return mem[:n], mem[n : 2*n], ld
 }
 
-// glu computes the Glu of the results of panels from to to-1.
+// glu computes the Glu of the results of the panels in [from, to).
 func (p *program) glu(g *gated, gate, up []float32, ld, from, to int) {
 	v := p.plan.Values[g.out]
 	lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, v.Width)

@@ -101,8 +101,8 @@ func (x *index) scoreChunk(w *attnWorker, j *job, lo, hi int, scores []float32) 
 	}
 }
 
-// only clears the bits of visible that do not belong to the chosen positions of
-// a row, and returns how many bits are left. visible begins at page lo.
+// only removes all positions from visible that a row has not chosen, and returns the
+// number of remaining positions. visible begins at page lo.
 func only(visible []uint64, lo int, chosen []float32) (n int) {
 	var keep [longPages]uint64
 	first := lo * kv.PageCells

@@ -101,7 +101,7 @@ func (c *compiler) linearStage(list []linear) stage {
 	return s
 }
 
-// multiply computes panels from to to-1 of a matrix for all rows, including the
+// multiply computes the panels in [from, to) of a matrix for all rows, including the
 // bias. Results are ldy floats apart.
 func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker int) {
 	w := l.m.w
@@ -120,7 +120,7 @@ func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker i
 	}
 }
 
-// multiplyRows computes panels from to to-1 of matrix i of m for several rows.
+// multiplyRows computes the panels in [from, to) of matrix i of m for several rows.
 // Depending on the type it reads a, or x with rows ldx floats apart. Results
 // are ldy floats apart.
 func (p *program) multiplyRows(m *mat, i int, y []float32, ldy int, a *kernel.Acts, x []float32, ldx, rows, from, to, worker int) {
@@ -197,7 +197,7 @@ func (c *compiler) newGathers() []gather {
 	return out
 }
 
-// headLinear multiplies each head by its own matrix; tasks are heads times runs
+// headLinear multiplies each head by its own matrix. Its tasks are heads times runs
 // of rows.
 func (c *compiler) headLinear(n graph.Node, op graph.HeadLinear) stage {
 	p, m := c.p, c.p.weights.mats[op.W]

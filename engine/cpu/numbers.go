@@ -9,8 +9,8 @@ import (
 	"godwit/engine/cpu/kernel"
 )
 
-// strays are the rows of a batch for which a layer computed NaN or infinity.
-// Attention skips a NaN score and a packed key cannot hold NaN, so such a row would
+// strays lists the rows of a batch for which a layer computed NaN or infinity.
+// Attention skips a NaN score, and a packed key cannot hold NaN, so such a row would
 // continue with meaningless values.
 type strays struct {
 	mu    sync.Mutex

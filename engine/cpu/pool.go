@@ -39,8 +39,8 @@ type parking struct {
 	_      [48]byte // one cache line per worker
 }
 
-// stage is one step of a program: tasks that may run in any order. tasks is
-// called once a run.
+// stage is one step of a program. Its tasks may run in any order. tasks is called
+// once per run.
 type stage struct {
 	tasks func() int
 	do    func(worker, task int)
@@ -50,7 +50,7 @@ type stage struct {
 	count *counters
 }
 
-// counters are the progress of a stage. The upper half of every word, and of
+// counters hold the progress of a stage. The upper half of every word, and of
 // the limit, holds the epoch of the run. A worker that is still in an earlier
 // run therefore claims nothing, and shares need no reset.
 type counters struct {
@@ -270,8 +270,8 @@ func shareOf(n, worker, workers int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// claim takes tasks from share of, which holds tasks from to to-1. It takes one
-// task, or half of the remaining tasks. n is 0 if none are left. During a run,
+// claim takes tasks from share number of, which holds the tasks in [from, to). It
+// takes one task, or half of the remaining tasks. n is 0 if no task is left. During a run,
 // if a share has the epoch of another run, no task was claimed from it yet. A
 // claim waits for all earlier stores. Workers therefore take half of their own
 // share if tasks are short. If tasks are long, they take one, so that others

@@ -103,8 +103,8 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	return err
 }
 
-// check rejects batches that do not fit the program. Such a batch is a bug of
-// the caller, so the text is terse.
+// check rejects batches that do not fit the program. Such a batch is a bug of the
+// caller, so the error text is terse.
 func (p *program) check(b *llm.Batch) error {
 	n := len(b.Tokens)
 	switch {
@@ -178,7 +178,7 @@ func (p *program) counts(layer int) []attnCount {
 	return p.skips[layer*n : (layer+1)*n]
 }
 
-// Memory returns what the program holds.
+// Memory returns the memory that the program occupies.
 func (p *program) Memory() backend.Memory { return p.used }
 
 // Untouched returns the size of the part of the cache that has no physical

@@ -8,7 +8,7 @@ import (
 // scanChunk is the number of columns of a task of a selective scan.
 const scanChunk = 128
 
-// scan runs Mamba's selective scan; tasks are spans times runs of columns.
+// scan runs Mamba's selective scan. Its tasks are spans times runs of columns.
 func (c *compiler) scan(n graph.Node, op graph.Scan) stage {
 	p := c.p
 	keys, width := op.A.Cols(), op.A.Rows()

@@ -103,7 +103,7 @@ func (p *program) eachState(layer int, slot int32, f func(v *float32, i int)) er
 // convChunk is the number of columns of a task of a short convolution.
 const convChunk = 256
 
-// shortConv convolves each span; tasks are spans times runs of columns.
+// shortConv convolves each span. Its tasks are spans times runs of columns.
 func (c *compiler) shortConv(n graph.Node, op graph.ShortConv) stage {
 	p := c.p
 	k, width := op.W.Cols(), p.plan.Values[n.Out].Width

@@ -19,8 +19,8 @@ type Roofline struct {
 	Types   []RooflineType `json:"types"`
 }
 
-// RooflineType describes one weight type: a matrix from memory times one
-// vector, and a matrix in cache times 512 vectors. The shares are relative to
+// RooflineType holds the speeds of one weight type, for a matrix from memory times
+// one vector and for a matrix in cache times 512 vectors. The shares are relative to
 // the machine's limits, which are measured alternately with the type.
 type RooflineType struct {
 	Type        string  `json:"type"`
