@@ -9,7 +9,7 @@ import (
 // eight bits, 0 in the lower ones.
 const actTop = 127 << 8
 
-// actBlock is 32 activations: x ≈ d·q.
+// actBlock holds 32 activations x ≈ d·q.
 type actBlock struct {
 	q   actCodes // |q| ≤ actTop, in the order of the machine's kernels
 	d   float32  // amax/actTop
@@ -29,7 +29,7 @@ type Acts struct {
 	blocks []actBlock
 }
 
-// NewActs allocates rows of cols activations, cols a multiple of 32.
+// NewActs allocates rows of cols activations. cols must be a multiple of 32.
 func NewActs(rows, cols int) *Acts {
 	if rows < 0 || cols < 0 || cols%32 != 0 {
 		panic(fmt.Sprintf("kernel: activations of %d rows × %d columns", rows, cols))
@@ -40,8 +40,8 @@ func NewActs(rows, cols int) *Acts {
 	return a
 }
 
-// Reshape gives the same memory another shape. The contents are lost. It panics
-// if rows × cols exceeds the memory.
+// Reshape changes the number of rows and columns, and keeps the memory. The contents
+// are lost. It panics if rows × cols exceeds the memory.
 func (a *Acts) Reshape(rows, cols int) {
 	if rows < 0 || cols < 0 || cols%32 != 0 || rows*(cols/32) > len(a.blocks) {
 		panic(fmt.Sprintf("kernel: %d rows × %d columns do not fit %d blocks of activations", rows, cols, len(a.blocks)))

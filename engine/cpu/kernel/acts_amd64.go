@@ -1,8 +1,8 @@
 package kernel
 
-// actCodes are 32 codes in the order in which VPMADDWD and VPDPWSSD multiply
-// them by the even and the odd bytes of four weights: the middle two of every
-// four codes are swapped.
+// actCodes holds 32 codes in the order in which VPMADDWD and VPDPWSSD multiply them
+// by the even and the odd bytes of four weights. The middle two of every four codes
+// are therefore swapped.
 type actCodes [32]int16
 
 func actPlace(i int) int { return i&^3 | i&1<<1 | i>>1&1 }

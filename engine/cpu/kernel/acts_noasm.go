@@ -2,8 +2,8 @@
 
 package kernel
 
-// actCodes are 32 codes for instructions that multiply bytes, in two planes: q
-// = 256·hi + lo.
+// actCodes holds 32 codes in two planes, for instructions that multiply bytes. A
+// code is q = 256·hi + lo.
 type actCodes struct{ hi, lo [32]int8 }
 
 func (c *actCodes) set(i int, q int32) {

@@ -5,7 +5,7 @@ import "unsafe"
 // These kernels process whole vectors. Plain Go does the rest, with the same
 // bits.
 
-// vector is the number of values at once.
+// vector returns the number of values that a kernel processes at once.
 func vector() int {
 	switch active {
 	case AVX512:

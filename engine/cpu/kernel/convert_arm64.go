@@ -5,8 +5,8 @@ import "unsafe"
 // These kernels process whole vectors. Plain Go does the rest, with the same
 // bits.
 
-// vectors returns how many of n values the kernels process if they take per at
-// a time. It is 0 in the generic tier.
+// vectors returns how many of n values a kernel processes that takes per values at a
+// time. It returns 0 in the generic tier.
 func vectors(n, per int) int {
 	if active == Generic {
 		return 0

@@ -1,7 +1,7 @@
-// Package kernel holds the arithmetic of the CPU backend as pure functions:
-// matrix times vector and matrix times matrix over repacked weights, and the
-// element-wise ops between them. Nothing here starts goroutines or allocates;
-// the caller splits the work by panels of 16 output rows.
+// Package kernel holds the arithmetic of the CPU backend as pure functions. They
+// multiply repacked weight matrices by vectors and matrices, and compute the
+// element-wise ops between them. The functions that compute do not start goroutines
+// or allocate memory. The caller splits the work by panels of 16 output rows.
 //
 //	w := &kernel.Packed{Type: t, Rows: rows, Cols: cols, Data: buf}
 //	kernel.Pack(w.Data, t, rows, cols, src, 0, w.Panels())

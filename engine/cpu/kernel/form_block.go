@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// The 32-column types: a scale, for some a minimum, and codes.
+// A block of the 32-column types has a scale, in some types a minimum, and codes.
 
 var formQ4_0 = form{
 	elems: 32, subs: 1,

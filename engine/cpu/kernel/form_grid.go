@@ -7,7 +7,7 @@ import (
 	"godwit/engine/quant"
 )
 
-// Types with few distinct values. The values are points of a codebook or trits,
+// These types have few distinct values. The values are points of a codebook or trits,
 // with signs, times odd multiples of a unit for every 16 or 32 columns. In
 // panels they share one form, which represents the values exactly. It has 16
 // levels, the unit of each row as float32, a multiple for each row and 16

@@ -1,7 +1,7 @@
 package kernel
 
-// The 256-column types. A block has two-byte scales, byte-sized scales, and
-// eight groups.
+// A block of the 256-column types has two-byte scales, byte-sized scales, and eight
+// groups.
 
 var formQ4_K = form{
 	elems: 256, subs: 8, mins: true,

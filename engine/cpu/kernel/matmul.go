@@ -18,8 +18,8 @@ func MatMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1
 	MatMulAhead(y, ldy, w, a, row0, row1, panel0, panel1, panel1)
 }
 
-// MatMulAhead is MatMul for a thread that then continues with the panels up to
-// ahead-1. It prefetches their first few kilobytes.
+// MatMulAhead is like MatMul, for a thread that then continues with the panels up to
+// ahead-1. It also prefetches their first few kilobytes.
 func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, ahead int) {
 	if row0 >= row1 {
 		return
@@ -29,7 +29,7 @@ func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, p
 	matMul(y, ldy, w, a, row0, row1, panel0, panel1, min(max(ahead, panel1), w.Panels()))
 }
 
-// MatVecF32 is MatVec for the types F32, F16 and BF16 and float activations x.
+// MatVecF32 is like MatVec, for the types F32, F16 and BF16 and float activations x.
 // Products are added in float32 with fused multiply-add, with separate sums for
 // even and odd columns.
 func MatVecF32(y []float32, w *Packed, x []float32, panel0, panel1 int) {
@@ -38,7 +38,7 @@ func MatVecF32(y []float32, w *Packed, x []float32, panel0, panel1 int) {
 	matMulF32(y, 0, w, x, w.Cols, 0, 1, panel0, panel1)
 }
 
-// MatMulF32 is MatMul for F32, F16 and BF16. Activation row i is x[i·ldx:].
+// MatMulF32 is like MatMul, for F32, F16 and BF16. Activation row i is x[i·ldx:].
 // Each result has the same bits as with MatVecF32.
 func MatMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
 	if row0 >= row1 {

@@ -35,8 +35,8 @@ func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, pa
 	t.run(row0, row1, panel0, panel1)
 }
 
-// kernel multiplies n panels, starting at p, by activation rows from row on. It
-// processes panels of them at once.
+// kernel multiplies n panels, starting at p, by activation rows from row on. panels
+// is the number of panels that it processes at once.
 func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
 	typ, w := t.w.Type, &t.w.Data[p*t.size]
 	ok := false

@@ -22,7 +22,7 @@ func PrefetchForWrite(b []byte) {
 	}
 }
 
-// PrefetchRow is Prefetch for floats.
+// PrefetchRow is like Prefetch, for floats.
 func PrefetchRow(x []float32) {
 	if len(x) > 0 {
 		Prefetch(unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x)))

@@ -57,9 +57,9 @@ func (w *Raw) Panel(s *Scratch, p int) Packed {
 	return Packed{Type: dtype.F32, Rows: n, Cols: w.Cols, Data: dst}
 }
 
-// MatMulRaw is [MatMul], or [MatMulF32] for types that are not [Quantized], for
-// a matrix in the file's format. It reads a or x accordingly. The results have
-// the same bits as those of the packed matrix.
+// MatMulRaw is like [MatMul] for a matrix in the file's format, or like [MatMulF32]
+// if its type is not [Quantized]. It reads a or x accordingly. The results have the
+// same bits as with the packed matrix.
 func MatMulRaw(y []float32, ldy int, w *Raw, a *Acts, x []float32, ldx, row0, row1, panel0, panel1 int, s *Scratch) {
 	for p := panel0; p < panel1; p++ {
 		one := w.Panel(s, p)

@@ -70,7 +70,7 @@ const (
 
 func (r R) String() string { return fmt.Sprintf("R%d", int(r)) }
 
-// File collects functions and constants: one assembly file and the Go
+// File collects the functions and constants of one assembly file, and the Go
 // declarations beside it.
 type File struct {
 	Package   string

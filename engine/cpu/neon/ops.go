@@ -175,8 +175,7 @@ func (f *File) Look(dst, table V, registers int, m V) {
 	f.look("tbl", 0x4e000000, dst, table, registers, m)
 }
 
-// LookOn is Look, except that indices beyond the table leave the byte
-// unchanged.
+// LookOn is like Look, but indices beyond the table leave the byte unchanged.
 func (f *File) LookOn(dst, table V, registers int, m V) {
 	f.look("tbx", 0x4e001000, dst, table, registers, m)
 }

@@ -144,7 +144,7 @@ func (a *asm) halfVectors(base R, v V, body func(i int)) {
 	}
 }
 
-// product leaves w·x in x; a zero of w gives zero whatever x is.
+// product leaves w·x in x. A weight of zero gives zero even if x is infinite or NaN.
 func (a *asm) product(x, w, t V) {
 	a.V("fmul.4s", x, w, x)
 	a.N("fcmeq.0", t, w)

@@ -218,7 +218,7 @@ func (m *mat2) merge(left int, src, mask Mem) {
 	m.VPOR(m.w2, m.w, m.w)
 }
 
-// dots leaves the integer products of steps from to to-1 in the sums.
+// dots leaves the integer products of the steps in [from, to) in the sums.
 func (m *mat2) dots(from, to int) {
 	for k := from; k < to; k++ {
 		m.eachUnit(func(half int) { m.weight(k, half) }, func(u unit2) {

@@ -314,7 +314,7 @@ func (m *mat512) nibble(k, p int, src Mem) {
 	m.VPANDD(m.mask, odd, odd)
 }
 
-// order returns the order of steps from to to-1.
+// order returns the order of the steps in [from, to).
 func (m *mat512) order(from, to int) (list []int) {
 	for k := from; k < to; k++ {
 		if m.nibbles() {
@@ -399,7 +399,7 @@ func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 	}
 }
 
-// dots adds the integer products of steps from to to-1. A sum waits for its
+// dots adds the integer products of the steps in [from, to). A sum waits for its
 // product. Kernels for one panel therefore use separate sums for the odd
 // columns if registers are free.
 func (m *mat512) dots(from, to int, sums [][]reg.Register, free []reg.Register) {

@@ -28,7 +28,7 @@ func quantize(v *vec) {
 	})
 	v.end()
 
-	// Too small for a scale, or not finite: no codes.
+	// This block is too small for a scale, or not finite, so its codes are 0.
 	v.Label(odd)
 	v.VXORPS(reg.Y9, reg.Y9, reg.Y9)
 	for _, off := range []int{0, 32, actSize - 32} {

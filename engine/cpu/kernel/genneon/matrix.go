@@ -219,7 +219,7 @@ func (m *mat) unitHalves(x R, acc V) {
 	m.ByElement("fmla", acc, u, vT, 0)
 }
 
-// dots leaves in vSum the products of codes from to to-1 with the activations.
+// dots leaves in vSum the products of the codes in [from, to) with the activations.
 // If codes are shifted, it uses vLow.
 func (m *mat) dots(from, to int) {
 	if !m.dot {
