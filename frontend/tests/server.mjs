@@ -20,11 +20,13 @@ export function modelFile() {
 /**
  * A folder for a user, with the model in the library if wanted, and settings of sampling and of the engine. Without
  * a setting of the cache it has f16, so that nothing is measured beside a test, and chats keep the title of their first message.
+ * Nothing is offered for the model unless a test wants it.
  */
-export function newHome(model = true, settings = '', engine = '', titles = false) {
+export function newHome(model = true, settings = '', engine = '', titles = false, offers = false) {
   const home = mkdtempSync(join(tmpdir(), 'godwit-page-'));
   mkdirSync(join(home, 'data', 'models'), { recursive: true });
   if (model) symlinkSync(modelFile(), join(home, 'data', 'models', 'small.gguf'));
+  if (!offers) writeFileSync(join(home, 'data', 'model-settings.json'), JSON.stringify({ version: 1, models: { [join(home, 'data', 'models', 'small.gguf')]: { answered: true } } }));
   writeFileSync(join(home, 'config.toml'), `[app]\nchat_titles = ${titles}\n[engine]\nctx_size = 4096\n${/^kv_/m.test(engine) ? '' : 'kv_preset = "off"\n'}${engine}\n[sampling]\ntemperature = 0.0\n${settings}`);
   return home;
 }

@@ -127,11 +127,13 @@ type file struct {
 	Fit string `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"` // fits, tight, large, unknown
 }
 
-// fit rates whether a file can run on this machine. A file needs twice its
-// size, because of the cache and the computation, or its size plus 1 GiB if
-// that is less.
+// needs returns the memory for a file: twice its size, because of the cache and the
+// computation, or its size plus 1 GiB if that is less.
+func needs(size int64) int64 { return size + min(size, 1<<30) }
+
+// fit rates whether a file can run on this machine.
 func fit(size int64, m machine) string {
-	need := size + min(size, 1<<30)
+	need := needs(size)
 	switch {
 	case m.Memory == 0 || size == 0:
 		return "unknown"

@@ -34,12 +34,30 @@ type model struct {
 	// Can lists what the model can do according to its file: tools, thinking,
 	// vision, infill, embedding.
 	Can []string `json:"can,omitempty" ts:"('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[]"`
+	// Room is the memory that a load takes.
+	Room room `json:"room"`
 	// Measuring is the progress of the calibration before the load; nil without
 	// one.
 	Measuring *progress `json:"measuring,omitempty"`
 	// Preparing is the calibration in the background, for the next load; nil without
 	// one.
 	Preparing *preparing `json:"preparing,omitempty"`
+}
+
+// room is the memory that a model needs with a small cache, compared with what there is.
+type room struct {
+	Need   int64  `json:"need"`
+	Memory int64  `json:"memory"` // memory of the machine; 0 if unknown
+	Fit    string `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"`
+}
+
+// roomOf returns the room of a model. A loaded one fits.
+func roomOf(m *model, on machine) room {
+	r := room{Need: needs(m.Size), Memory: on.Memory, Fit: fit(m.Size, on)}
+	if m.State == pool.Loaded {
+		r.Need, r.Fit = max(r.Need, m.Bytes), "fits"
+	}
+	return r
 }
 
 // library holds the page's list of model files and the loads in progress.
@@ -115,8 +133,11 @@ func (p *Page) list() []model {
 	files := p.library.models
 	p.library.mu.Unlock()
 	list := make([]model, 0, len(files))
+	on := p.machine()
 	for i := range files {
-		list = append(list, p.standing(&files[i]))
+		m := p.standing(&files[i])
+		m.Room = roomOf(&m, on)
+		list = append(list, m)
 	}
 	return list
 }
@@ -222,6 +243,7 @@ func (p *Page) showModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	d := detail{model: p.standing(&f)}
+	d.Room = roomOf(&d.model, p.machine())
 	if f.Error != "" {
 		return d, nil
 	}

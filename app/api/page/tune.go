@@ -51,7 +51,9 @@ func (p *Page) tuneModel(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	p.modelsChanged()
-	return p.standing(&m), nil
+	now := p.standing(&m)
+	now.Room = roomOf(&now, p.machine())
+	return now, nil
 }
 
 // loads rejects settings with which no model can be loaded, unless the settings

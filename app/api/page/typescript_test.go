@@ -51,6 +51,7 @@ var wireTypes = []struct {
 	{"Profile", hub.Profile{}},
 	{"ModelSettings", tune.Settings{}},
 	{"Advice", tune.Advice{}},
+	{"Room", room{}},
 	{"Model", model{}},
 	{"ModelDetail", detail{}},
 	{"Progress", hub.Progress{}},

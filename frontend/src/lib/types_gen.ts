@@ -173,6 +173,13 @@ export interface Advice {
   source: string;
 }
 
+export interface Room {
+  need: number;
+  /** memory of the machine; 0 if unknown */
+  memory: number;
+  fit: 'fits' | 'tight' | 'large' | 'unknown';
+}
+
 export interface Model {
   name: string;
   /** absolute path of the first file */
@@ -227,6 +234,8 @@ export interface Model {
   advice?: Advice;
   /** Can lists what the model can do according to its file: tools, thinking, vision, infill, embedding. */
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
+  /** Room is the memory that a load takes. */
+  room: Room;
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
   /** Preparing is the calibration in the background, for the next load; nil without one. */
@@ -285,6 +294,8 @@ export interface ModelDetail {
   advice?: Advice;
   /** Can lists what the model can do according to its file: tools, thinking, vision, infill, embedding. */
   can?: ('tools' | 'thinking' | 'vision' | 'infill' | 'embedding')[];
+  /** Room is the memory that a load takes. */
+  room: Room;
   /** Measuring is the progress of the calibration before the load; nil without one. */
   measuring?: Share;
   /** Preparing is the calibration in the background, for the next load; nil without one. */

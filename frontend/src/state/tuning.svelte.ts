@@ -1,0 +1,32 @@
+// The settings of single models, and what their makers recommend.
+import { post } from '../lib/api';
+import { parameterName } from '../lib/parameters';
+import { figure } from '../lib/format';
+import type { Model, ModelSettings } from '../lib/types';
+import { app } from './app.svelte';
+import { attempt } from './toasts.svelte';
+
+/** Replaces the settings of a model. An error is shown at a place. */
+export async function tune(model: Model, settings: ModelSettings, at: string): Promise<void> {
+  await attempt(async () => {
+    const now = await post<Model>(`/app/models/${encodeURIComponent(model.name)}/tune`, settings);
+    app.models = app.models.map((m) => (m.path === now.path ? { ...m, settings: now.settings, stale: now.stale } : m));
+  }, at);
+}
+
+/** Gives a model the sampling that its maker recommends, or remembers that it was declined. */
+export function answerAdvice(model: Model, take: boolean, at: string): Promise<void> {
+  const now = model.settings ?? {};
+  return tune(model, { ...now, sampling: take ? { ...now.sampling, ...model.advice?.sampling } : now.sampling, answered: true }, at);
+}
+
+/** The value of a sampling parameter that a chat leaves out. */
+export function baseOf(name: string, model: Model | undefined): number | undefined {
+  return model?.settings?.sampling?.[name] ?? app.parameters.find((p) => p.name === name)?.default;
+}
+
+/** Whether a recommendation differs from what the model would use. */
+export const differs = (model: Model) => Object.entries(model.advice?.sampling ?? {}).some(([name, x]) => Math.abs((baseOf(name, model) ?? NaN) - x) > 1e-9);
+
+/** A recommendation in words. */
+export const adviceText = (model: Model) => Object.entries(model.advice?.sampling ?? {}).map(([name, x]) => `${parameterName(name, true)} ${figure(x)}`).join(', ');
