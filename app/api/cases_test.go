@@ -46,7 +46,10 @@ func (d *speaker) supports(a asked) bool {
 
 // Every numbered case holds in every dialect that supports it, streamed and not.
 func TestCases(t *testing.T) {
-	for _, s := range scenes() {
+	for i, s := range scenes() {
+		if testing.Short() && i%8 > 0 { // the race detector needs some answers, not all cases
+			continue
+		}
 		t.Run(fmt.Sprintf("%d %s", s.number, s.template), func(t *testing.T) {
 			v := recite(t, s.template, s.controls...)
 			for _, p := range s.acts {
