@@ -65,7 +65,7 @@ describe('a field', () => {
     await page.keyboard.type('d');
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
-    assert.match(await theme.innerText(), /Dark/);
+    await theme.filter({ hasText: 'Dark' }).waitFor(); // when the server has stored it
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Home');
     await page.keyboard.press('Escape');
