@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { totalmem } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, launch, leave, say, visit, write } from './browser.mjs';
-import { conversation, newHome, playHub, serve } from './server.mjs';
+import { conversation, newHome, playHub, ramble, serve } from './server.mjs';
 
 let browser;
 before(async () => {
@@ -18,7 +18,7 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 describe('a first chat', () => {
   let server;
   before(async () => {
-    server = await serve(newHome(true, 'predict = 200\n', 'kv_calibrate = true\n')); // no types, so the page chooses them
+    server = await serve(newHome(true, 'predict = 200\n', 'kv_calibrate = true\nctx_size = 8192\nthreads = 1\n')); // no types, so the page chooses them
   });
   after(async () => {
     await server?.stop();
@@ -48,8 +48,7 @@ describe('a first chat', () => {
   });
 
   it('shows tokens, speed and the growing context while it is answered', async (t) => {
-    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 4000 } }); // 200 tokens may be over before they are drawn
-    t.after(() => server.api('POST', '/app/settings', { changes: { 'sampling.predict': 200 } }));
+    t.after(await ramble(server));
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a lighthouse keeper and a storm.');
     await page.locator('[data-live]').filter({ hasText: /\d+ tokens · [\d.]+ tokens\/s/ }).waitFor();
@@ -62,8 +61,8 @@ describe('a first chat', () => {
   });
 
   it('queues a message that is written during an answer, and says so', async (t) => {
-    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 4000 } }); // 200 tokens may be over before the key
-    t.after(() => server.api('POST', '/app/settings', { changes: { 'sampling.predict': 200 } }));
+    const usual = await ramble(server);
+    t.after(usual);
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a fox.');
     await page.getByRole('button', { name: 'Stop' }).waitFor();
@@ -74,6 +73,7 @@ describe('a first chat', () => {
     assert.equal(await box(page).inputValue(), 'And now one about a hen.');
     await page.keyboard.press('Enter');
     await page.getByText('Will be sent when this response is finished.').waitFor();
+    await usual();
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.locator('.said', { hasText: 'one about a hen' }).waitFor();
     assert.equal(await box(page).inputValue(), '');
@@ -96,7 +96,7 @@ describe('a first chat', () => {
 describe('the page', () => {
   let server;
   before(async () => {
-    server = await serve(newHome(true, 'predict = 60\n'));
+    server = await serve(newHome(true, 'predict = 60\n', 'threads = 1\n'));
   });
   after(async () => {
     await server?.stop();

@@ -27,8 +27,20 @@ export function newHome(model = true, settings = '', engine = '', titles = false
   mkdirSync(join(home, 'data', 'models'), { recursive: true });
   if (model) symlinkSync(modelFile(), join(home, 'data', 'models', 'small.gguf'));
   if (!offers) writeFileSync(join(home, 'data', 'model-settings.json'), JSON.stringify({ version: 1, models: { [join(home, 'data', 'models', 'small.gguf')]: { answered: true } } }));
-  writeFileSync(join(home, 'config.toml'), `[app]\nchat_titles = ${titles}\n[engine]\nctx_size = 4096\n${/^kv_/m.test(engine) ? '' : 'kv_preset = "off"\n'}${engine}\n[sampling]\ntemperature = 0.0\n${settings}`);
+  writeFileSync(join(home, 'config.toml'), `[app]\nchat_titles = ${titles}\n[engine]\n${/^ctx_size/m.test(engine) ? '' : 'ctx_size = 4096\n'}${/^kv_/m.test(engine) ? '' : 'kv_preset = "off"\n'}${engine}\n[sampling]\ntemperature = 0.0\n${settings}`);
   return home;
+}
+
+/**
+ * Makes the answers of a server so long that none ends by itself: tokens are drawn almost evenly, so that the last one
+ * hardly ever comes. Returns a function that restores the settings.
+ */
+export async function ramble(server) {
+  const { fields } = await server.api('GET', '/app/settings');
+  const changes = { 'sampling.predict': null, 'sampling.temperature': 2, 'sampling.top_k': 0, 'sampling.top_p': 1, 'sampling.min_p': 0 };
+  const usual = Object.fromEntries(fields.filter((f) => f.name in changes).map((f) => [f.name, f.value]));
+  await server.api('POST', '/app/settings', { changes });
+  return () => server.api('POST', '/app/settings', { changes: usual });
 }
 
 /** A port for a server that is started again: the system gives it to no one meanwhile. */
