@@ -49,7 +49,7 @@ func (m modelFile) open(t *testing.T) (model.Model, error) {
 	return model.Open(f)
 }
 
-// allModels are the small models and those of peerModels.
+// allModels are the small models and the models of peerModels.
 func allModels(t *testing.T) map[string]modelFile {
 	t.Helper()
 	out := make(map[string]modelFile)
@@ -92,7 +92,7 @@ func TestTensors(t *testing.T) {
 			layers := whole.Config().Layers
 			for i, x := range m.tensors[:min(len(m.tensors), 150)] {
 				if layer, ok := layerOf(x.Name); ok && layer >= layers {
-					continue // predicts further tokens and is not bound
+					continue // only predicts further tokens, so it is not bound
 				}
 				less := modelFile{m.kv, slices.Delete(slices.Clone(m.tensors), i, i+1)}
 				_, err := less.open(t)
@@ -118,7 +118,7 @@ func TestTensors(t *testing.T) {
 	}
 }
 
-// arch is the name of the architecture.
+// arch returns the name of the architecture.
 func (m modelFile) arch() (name string) {
 	for _, e := range m.kv {
 		if v, ok := e.Value.(gguf.Value); ok && e.Key == "general.architecture" {

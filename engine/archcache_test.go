@@ -10,11 +10,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// TestEveryCacheType runs every architecture of the golden data under every
-// cache type, both sides: a prompt read in one piece and one token at a time.
-// The bar is what was asked of packed caches before there were any: a mean
-// divergence of at most a tenth of the type's own, or of 0.02 nats, since codes
-// at a boundary may flip. CI takes a type of each form, GODWIT_TEST=all takes all.
+// TestEveryCacheType runs every architecture of the golden data with every cache
+// type on both sides. It compares a prompt that is read in one piece with the same
+// prompt read token by token. The limit was set before packed caches existed: a
+// mean divergence of at most a tenth of the type's own divergence, or of 0.02
+// nats, because codes at a boundary may flip. CI runs one type of each form, and
+// GODWIT_TEST=all runs all types.
 func TestEveryCacheType(t *testing.T) {
 	types, tokens := []string{"q8_0", "q4_0-rot", "turbo3", "tbqp3", "gw3"}, 100
 	if testAll() {
@@ -48,8 +49,8 @@ func TestEveryCacheType(t *testing.T) {
 	}
 }
 
-// tailRows are the logits of the last rows of a prompt, which attend to packed
-// pages.
+// tailRows returns the logits of the last rows of a prompt, which attend to
+// packed pages.
 func tailRows(t *testing.T, m *tinyModel, ids []llm.Token, name string, step bool) []float32 {
 	t.Helper()
 	var pos []int

@@ -51,8 +51,8 @@ func opens(path string) error {
 	return m.Close()
 }
 
-// lacking lists the architectures that need something for which there is no kernel,
-// with its name in the error. The CPU runs them instead.
+// lacking maps architectures to the op or feature that the GPU backend does not
+// support, as named in the error. The CPU runs these models instead.
 var lacking = map[string]string{
 	"apertus":         "an exponential",
 	"bailingmoe3":     "a recurrence that decays by column",
@@ -122,7 +122,7 @@ func TestArchModelsOnKernels(t *testing.T) {
 	}
 }
 
-// checkArch returns how many layers the model has.
+// checkArch compares a model with llama.cpp and returns its number of layers.
 func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int {
 	t.Helper()
 	rows, run := m.Rows(t), m.Runs[0]

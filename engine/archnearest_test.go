@@ -74,7 +74,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestNearestBlocks checks that a file which claims the maximum number of blocks is
+// TestNearestBlocks checks that a file that claims the maximum number of blocks is
 // rejected immediately.
 func TestNearestBlocks(t *testing.T) {
 	m := newMaker("perceptron", 1, map[string]any{"block_count": 4096})

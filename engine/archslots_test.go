@@ -10,8 +10,8 @@ import (
 )
 
 // TestArchSlots saves the slot of every model with recurrent states or unusual
-// rows. Another engine restores it and continues the text with the same results as
-// an engine that has read the whole text.
+// rows. Another engine restores it and continues the text, with the same results
+// as an engine that has read the whole text.
 func TestArchSlots(t *testing.T) {
 	archs := []string{
 		"arwkv7", "bailingmoe3", "deepseek32", "dots3note", "gemma3n", "glm-dsa", "hy_v4", "jamba",

@@ -11,8 +11,8 @@ import (
 	"godwit/engine/sched"
 )
 
-// BenchTest is what [Engine.Bench] times: reading Prompt tokens, or generating
-// Gen tokens one by one if Prompt is 0.
+// BenchTest is what [Engine.Bench] measures: reading Prompt tokens, or
+// generating Gen tokens one by one if Prompt is 0.
 type BenchTest struct {
 	Depth     int // tokens already in the context
 	Prompt    int
@@ -21,12 +21,12 @@ type BenchTest struct {
 	Synthetic bool // fill the depth beyond the first 512 tokens with copies of cells
 }
 
-// synthesised is the number of tokens of a synthetic depth that are really
+// synthesised is the number of tokens of a synthetic depth that are actually
 // computed.
 const synthesised = 512
 
-// Bench fills the context, runs a test and returns the time that all sequences
-// took together. The tokens are arbitrary, and nothing is sampled.
+// Bench fills the context, runs a test and returns the total time of all
+// sequences. The tokens are arbitrary, and nothing is sampled.
 func (e *Engine) Bench(ctx context.Context, t BenchTest) (time.Duration, error) {
 	n := max(t.Sequences, 1)
 	b := &bench{test: t, sequences: n}
@@ -69,7 +69,7 @@ func (e *Engine) benchTokens(n int, seed uint32) []llm.Token {
 	return tokens
 }
 
-// fill reads tokens into a slot and skips those that the slot holds already.
+// fill reads tokens into a slot. It skips tokens that are already in the slot.
 func (e *Engine) fill(ctx context.Context, slot int, tokens []llm.Token, synthetic bool) error {
 	if !synthetic || len(tokens) <= synthesised {
 		return e.wait(ctx, sched.Job{Prompt: tokens, Slot: slot})

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// Every kind of test runs and takes time, also after an earlier run has filled the
+// Every kind of test runs and takes time, even if an earlier run has filled the
 // context.
 func TestBench(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 1500, Cells: 3200, Parallel: 2})

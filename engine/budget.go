@@ -12,8 +12,8 @@ import (
 // vocabularies, images. For small budgets it is an eighth of the budget.
 const OwnReserve = 64 << 20
 
-// HostFree is the host memory that this process can still take, in bytes; 0 if
-// unknown.
+// HostFree returns the host memory that this process can still take, in bytes,
+// or 0 if unknown.
 func HostFree() int64 {
 	list, err := (cpu.Driver{}).Devices()
 	if err != nil || len(list) == 0 {
@@ -65,7 +65,7 @@ func (a *Memory) Others() int64 {
 	return a.Ledger.Others()
 }
 
-// Holding is what a loaded model holds, in bytes.
+// Holding is the memory of a loaded model, in bytes.
 type Holding struct {
 	Weights   int64 // copied weights, without those read from the mapped file
 	Cells     int64 // packed pages of the cache
@@ -75,7 +75,7 @@ type Holding struct {
 	Untouched int64 // part of cells, exact pages and states that uses no memory yet
 }
 
-// Holding returns what the model holds.
+// Holding returns the memory that the model holds.
 func (e *Engine) Holding() Holding { return holding(e.prog, &e.p.Layout) }
 
 func holding(p backend.Program, l *kv.Layout) Holding {
@@ -88,8 +88,8 @@ func holding(p backend.Program, l *kv.Layout) Holding {
 	return h
 }
 
-// Spare returns the part of the budget that is left for another load, 0 without a
-// budget.
+// Spare returns the part of the budget that is left for another load, or 0
+// without a budget.
 func (a *Memory) Spare() int64 {
 	if a.Budget <= 0 {
 		return 0
@@ -99,9 +99,9 @@ func (a *Memory) Spare() int64 {
 	return a.left("")
 }
 
-// ConversationMemory returns the range of kv.Settings.Memory for a load: the least that
-// works, and what keeps all positions exact. Both are 0 if the device or the types do
-// not support it.
+// ConversationMemory returns the range of kv.Settings.Memory for a load: the smallest
+// value that works, and the value that keeps all positions exact. Both are 0 if the
+// device or the types do not support it.
 func (p *Prepared) ConversationMemory() (least, most int64, err error) {
 	o := p.Options
 	o.KV.Memory = 1

@@ -83,7 +83,8 @@ func TestCalibrationOnLoad(t *testing.T) {
 	}
 }
 
-// Automatic bits measure the sensitivity of every cache of the model, once.
+// A load with automatic bits measures the sensitivity of every cache of the
+// model once.
 func TestAutoOnLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := golden.Small(t, "llama-hd64")

@@ -76,7 +76,7 @@ func (m *Model) templateOptions() (chat.Options, error) {
 	return o, nil
 }
 
-// source is the text of a template, empty if the file has none.
+// source returns the text of a template, or "" if the file has none.
 func (m *Model) source(key string) (string, error) {
 	s, ok := m.File.KV.String(key)
 	if !ok && m.File.KV.Has(key) {
@@ -98,7 +98,8 @@ func (m *Model) ChatTemplate() (source, notice string) {
 	return t.Source(), notice
 }
 
-// Render renders a conversation for the model; ImageMarker stands for a picture.
+// Render renders a conversation for the model. ImageMarker marks the place of a
+// picture.
 func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
 	p, _, err := m.render(ctx, c)
 	return p, err
@@ -165,7 +166,7 @@ func (c *Chat) named() bool {
 type parts struct{ p *chat.Parser }
 
 // marked reports whether the model writes reasoning or calls between control
-// tokens, which the parser has to see.
+// tokens, so that the parser needs these tokens.
 func (c *Chat) marked(p *chat.Prompt) bool {
 	return !c.RawParts && (p.Tags != chat.Tags{} || len(c.Tools) > 0 || p.Kind == chat.Harmony)
 }
@@ -202,7 +203,8 @@ func (m *Model) ChatText(ctx context.Context, c *Chat) (string, error) {
 	return p.Text(), nil
 }
 
-// TemplateHash is the SHA-256 of a template's source in hex, empty for none.
+// TemplateHash returns the SHA-256 of a template's source in hex, or "" without
+// a template.
 func TemplateHash(source string) string {
 	if source == "" {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// leastMemory returns the smallest memory of a conversation that a model works with,
-// 0 if it has no layer with a packed type.
+// leastMemory returns the smallest memory of a conversation with which a model
+// works, or 0 if it has no layer with a packed type.
 func leastMemory(t testing.TB, path string, o engine.Options) int64 {
 	t.Helper()
 	m, err := engine.OpenModel(path)
@@ -45,9 +45,9 @@ func leastMemory(t testing.TB, path string, o engine.Options) int64 {
 	return small.Least
 }
 
-// A conversation with a memory of its own has the same bits whether it is read in one
-// go or in turns, in chunks of any size, and after any reuse, with every packed type.
-// CI draws a model for each type.
+// A conversation with a memory limit of its own gives the same bits with every packed
+// type, whether it is read at once or in turns, in chunks of any size, and after any
+// reuse. CI draws a model for each type.
 func TestConversationMemory(t *testing.T) {
 	seed := testSeed(t)
 	draw := rand.New(rand.NewPCG(seed, 21))
@@ -118,8 +118,8 @@ func TestConversationFits(t *testing.T) {
 	}
 }
 
-// A GPU has no kernel for a window that depends on the position. It says so, and
-// nothing else runs in its place unless that was asked for.
+// A GPU has no kernel for a window that depends on the position. It returns an
+// error, and the CPU replaces it only on request.
 func TestConversationOnGPU(t *testing.T) {
 	models := reuseModels(t)
 	path := models[slices.IndexFunc(models, func(m reuseModel) bool { return m.name == "llama-hd64" })].path(t)

@@ -33,7 +33,7 @@ func hashRow(row []float32) uint64 {
 }
 
 // greedy runs a prompt until its answer has n tokens. It returns the hashes of the
-// logits and the answer, both as far as it came when ctx ended.
+// logits and the answer, or the part that was computed before ctx ended.
 func greedy(ctx context.Context, e *engine.Engine, j sched.Job, n int) (rows []uint64, answer []llm.Token, st sched.Stats, err error) {
 	done := make(chan error, 1)
 	j.Keep = -1
@@ -88,7 +88,8 @@ func (c *crowd) add(t *testing.T, prompt []llm.Token) question {
 }
 
 // draw makes the questions: a text, texts that differ from it after some point, and
-// continuations of their answers if a prompt and single tokens are computed alike.
+// continuations of their answers if prompts and single tokens are computed in the
+// same way.
 func (c *crowd) draw(t *testing.T, recurrent bool) {
 	trunk := c.text(150 + c.rng.IntN(250))
 	for range 4 {
@@ -242,7 +243,7 @@ func gather(t *testing.T, m reuseModel, want kv.Want, memory float64, rng *rand.
 }
 
 // TestDisplaced checks that a prefix store in which one piece displaces another
-// stores what it can. It once copied such pieces in turn without end.
+// stores what it can. It used to copy such pieces in turn without end.
 func TestDisplaced(t *testing.T) {
 	i := slices.IndexFunc(reuseModels(t), func(m reuseModel) bool { return m.name == "qwen35moe" })
 	path := reuseModels(t)[i].path(t)

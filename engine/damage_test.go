@@ -112,9 +112,9 @@ func TestDamagedScales(t *testing.T) {
 	}
 }
 
-// TestNotNumbers lets a finite weight cause overflows, and disables the check for
-// NaN weights. With every kind of cache, the answer ends with an error that names
-// the layer.
+// TestNotNumbers makes a finite weight cause overflows, and disables the check
+// for NaN weights. With every kind of cache, the answer ends with an error that
+// names the layer.
 func TestNotNumbers(t *testing.T) {
 	m := tiny(t, "llama-hd64")
 	for _, tensor := range []string{"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_norm.weight"} {

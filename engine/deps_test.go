@@ -15,11 +15,11 @@ import (
 
 const module = "godwit"
 
-// imports is the import order of the module: what the packages of a folder may
-// import of ours, from the bottom up. A folder stands for itself and, with /...,
-// for everything below it that has no line of its own; such a family's packages
-// may import each other. Every package may import what is below its own folder,
-// and the leaves.
+// imports is the import order of the module, from the bottom up. Each line lists
+// which of our packages the packages of a folder may import. With /..., a folder
+// also covers everything below it that has no line of its own, and these
+// packages may import each other. Every package may import what is below its own
+// folder, and the leaves.
 const imports = `
 	engine/dtype, engine/llm, engine/fault:
 	engine/gguf/...: engine/dtype
@@ -158,7 +158,7 @@ func (r rule) check(f sourceFile, imp string) string {
 	return "the import order does not allow it"
 }
 
-// checkOutside checks an import from outside of the module.
+// checkOutside checks an import from outside the module.
 func checkOutside(f sourceFile, imp string) string {
 	best := ""
 	for prefix := range outside {
@@ -179,7 +179,7 @@ func checkOutside(f sourceFile, imp string) string {
 	return ""
 }
 
-// rule is a row of the table: the folder as written, and what it may import.
+// rule is a row of the table: the folder as written, and the allowed imports.
 type rule struct {
 	family string
 	may    []string
@@ -188,8 +188,8 @@ type rule struct {
 // ruleSet maps folders as written to their rules.
 type ruleSet map[string]rule
 
-// of returns the rule of a folder: its own row, or that of the nearest folder at or
-// above it with /....
+// of returns the rule of a folder. This is the folder's own row, or the row with
+// /... of the nearest folder at or above it.
 func (r ruleSet) of(dir string) (rule, bool) {
 	if own, ok := r[dir]; ok {
 		return own, true

@@ -124,7 +124,7 @@ func (m *embedder) run(ctx context.Context, s *sched.Sched, kind graph.PoolKind,
 	return out, err
 }
 
-// chunk runs one batch; the row is in m.batch.Logits.
+// chunk runs one batch and leaves its result in m.batch.Logits.
 func (m *embedder) chunk(ctx context.Context, tokens []llm.Token, at int) error {
 	b := &m.batch
 	if err := m.cache.Extend(0, len(tokens)); err != nil {

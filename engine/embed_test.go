@@ -30,7 +30,7 @@ func TestEmbedErrors(t *testing.T) {
 	if _, err := e.Embed(t.Context(), []llm.Token{1, peerVocab}); err == nil {
 		t.Error("a token outside the vocabulary has a row")
 	}
-	var long *sched.TooLong // the model has 512 places
+	var long *sched.TooLong // the model has 512 positions
 	if _, err := e.Embed(t.Context(), make([]llm.Token, 513)); !errors.As(err, &long) || long.Context != 512 {
 		t.Errorf("513 tokens: %v", err)
 	}

@@ -44,15 +44,15 @@ const (
 	outputs = 32
 )
 
-// Options size an engine. The zero value is the model's own context on the
-// CPU with an f16 cache.
+// Options configures an engine. The zero value is the model's full context on
+// the CPU with an f16 cache.
 type Options struct {
 	Driver    backend.Driver // nil: the CPU
 	Device    int
 	Fallback  bool // use the CPU, with a warning, if Driver's device cannot run the model
 	GPULayers *int // number of last layers that run on Driver's device; the CPU runs the others. nil: all
-	Threads   int  // CPU workers, 0: physical cores
-	NoRepack  bool // run from the mapped file
+	Threads   int  // CPU workers; 0: physical cores
+	NoRepack  bool // run from the mapped file instead of repacked weights
 	NoMMap    bool // read the file instead of mapping it
 	Lock      bool // keep the weights from being swapped out
 	Unchecked bool // accept weights that are NaN or infinite
@@ -60,11 +60,11 @@ type Options struct {
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits
-	AtLeast  int // minimum where Context is 0
+	AtLeast  int // minimum if Context is 0
 	Cells    int // cells that all sequences share; 0: Context
-	Parallel int // sequences, 0: 8
-	UBatch   int // rows of a batch, 0: 512
-	// MaxStep is the longest step while an answer is generated: prompts are read in
+	Parallel int // number of sequences; 0: 8
+	UBatch   int // rows of a batch; 0: 512
+	// MaxStep is the longest step while an answer is generated. Prompts are read in
 	// smaller chunks meanwhile. 0: DefaultMaxStep; negative: no limit.
 	MaxStep time.Duration
 	Queue   int // requests that may wait for a slot; 0: DefaultQueue
@@ -80,7 +80,7 @@ type Options struct {
 	// CalibrateLater loads without a missing calibration; [CalibrateFile] measures it for
 	// the next load. Strict types that need one are still measured at load.
 	CalibrateLater bool
-	SparseV        float32 // V of cells with a smaller weight is skipped; 0: off
+	SparseV        float32 // skip V of cells with a smaller weight; 0: off
 
 	// Hidden makes EachLogits and Logits return the rows after the last norm
 	// instead of logits. Such an engine cannot generate.
@@ -96,7 +96,7 @@ type Options struct {
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
-	ReuseShifted int // least length of a text behind an edit that is reused, which changes answers; 0 reuses none
+	ReuseShifted int // minimum length of a text behind an edit that is reused, which changes answers; 0: reuse none
 
 	// ChatTemplates replace the templates in model files.
 	ChatTemplates []ChatTemplate
@@ -388,7 +388,7 @@ func (m *Model) device(o Options) (backend.Backend, error) {
 	return split.New(first, b, onHost), nil
 }
 
-// hostLayers is the number of leading layers that always run on the CPU.
+// hostLayers returns the number of leading layers that always run on the CPU.
 func (m *Model) hostLayers(o Options) int {
 	if o.GPULayers == nil {
 		return 0
@@ -407,27 +407,27 @@ func (e *Engine) Close() error {
 	return e.closed
 }
 
-// Model is the opened file. It is closed with the engine.
+// Model returns the opened file. It is closed with the engine.
 func (e *Engine) Model() *Model { return e.model }
 
-// Config is what the architecture read.
+// Config returns the hyper-parameters that the architecture read.
 func (e *Engine) Config() *model.Config { return e.model.Config() }
 
-// Context is the largest number of tokens in a sequence.
+// Context returns the largest number of tokens in a sequence.
 func (e *Engine) Context() int { return e.p.Context }
 
-// KV is the layout of the cache in use.
+// KV returns the layout of the cache in use.
 func (e *Engine) KV() *kv.Layout { return &e.p.Layout }
 
 // Device describes where the model runs.
 func (e *Engine) Device() backend.Info { return e.backend.Info() }
 
-// Free is the memory that another load can take on the device; 0: unknown.
+// Free returns the memory that another load can take on the device; 0: unknown.
 func (e *Engine) Free() int64 { return e.p.Options.Memory.Free(e.Device(), "") }
 
 // EachLogits calls f with the logits of every wanted position, in order. f runs on the
 // device's goroutine and must not keep the row after it returns. The prompt is computed
-// afresh; with step it is fed one token at a time.
+// from scratch. With step, it is read one token at a time.
 func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(pos int) bool, step bool, f func(pos int, row []float32) error) error {
 	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err

@@ -13,10 +13,11 @@ import (
 const formRule = "form"
 
 // constraint returns the grammar of a whole answer, or nil if nothing constrains it. form
-// is the grammar of the text, nil for free text; with a form, at most one call is allowed.
+// is the grammar of the text, or nil for free text. With a form, at most one call is
+// allowed.
 //
 // A required call is the whole answer. With a JSON form and tools, the model may call a
-// tool instead. A GBNF grammar from the user applies literally. Where the prompt opens the
+// tool instead. A GBNF grammar from the user applies literally. If the prompt opens the
 // reasoning, the grammar starts after it.
 func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.Grammar, one bool, v *verifier) (*grammar.Grammar, error) {
 	forced := c.ToolChoice == "required" || c.named()
@@ -59,7 +60,7 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 	}
 	for i := range rules.Functions {
 		f := &rules.Functions[i]
-		if !f.Whole { // the rules cover single arguments, so find the schema's other keywords that are not enforced
+		if !f.Whole { // the rules cover single arguments, so find the other keywords of the schema that are not enforced
 			left, wrong := addSchema(grammar.NewBuilder(), chat.RuleSchema{Rule: "whole", Schema: f.Params}, f.Strict)
 			f.Left = append(f.Left, left...)
 			err = errors.Join(err, wrong)

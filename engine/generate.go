@@ -16,7 +16,7 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// maxStops and maxStop bound the stop strings of a request.
+// maxStops and maxStop limit the stop strings of a request.
 const (
 	maxStops = 64
 	maxStop  = 1024
@@ -322,8 +322,8 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	return t, true, nil
 }
 
-// pick returns the next token: sampled, or the next of a replay. A replay ends with the
-// vocabulary's end-of-turn token.
+// pick returns the next token, which is sampled or comes from a replay. A replay ends
+// with the vocabulary's end-of-turn token.
 func (g *generation) pick(logits []float32, mask sample.Mask) (llm.Token, error) {
 	switch {
 	case g.replay == nil:

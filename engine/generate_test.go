@@ -69,7 +69,8 @@ func TestChat(t *testing.T) {
 }
 
 // If the vocabulary has no token for the end of a turn, a text from a grammar is
-// complete whatever it contains, except for a stop string of the request.
+// complete whatever it contains, unless it contains a stop string of the
+// request.
 func TestGrammarHoldsEnd(t *testing.T) {
 	e := openPath(t, testmodel.Gemma3(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
@@ -88,8 +89,8 @@ func TestGrammarHoldsEnd(t *testing.T) {
 	}
 }
 
-// The small model knows the capital of France. It is asked twice through its own
-// template, greedily, and answers the same.
+// The small model knows the capital of France. Asked twice through its own
+// template, greedily, it gives the same answer.
 func TestParis(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}

@@ -146,8 +146,8 @@ func TestTinyModels(t *testing.T) {
 	}
 }
 
-// How a prompt is cut into batches, and the number of workers, do not change a bit
-// of the logits.
+// Neither the division of a prompt into batches nor the number of workers changes
+// a bit of the logits.
 func TestTinyModelsCut(t *testing.T) {
 	for _, m := range smallModels(t) {
 		t.Run(m.Name, func(t *testing.T) {
@@ -179,9 +179,9 @@ func differs(a, b []float32) int {
 func check(t *testing.T, m tinyModel, run tinyRun, how string, got, want []float32) {
 	t.Helper()
 	most, rms := distance(got, want)
-	// F16 weights and MXFP4 experts: the other implementation rounds activations,
-	// and Godwit does not. The README's bound for rounding engines is twice that
-	// implementation's own RMS.
+	// F16 weights and MXFP4 experts. The other implementation rounds activations,
+	// and Godwit does not. The README's bound for engines that round is twice the
+	// other implementation's own RMS.
 	if m.Weights != "F32" && m.PeerRMS > 0 {
 		if rms > 2*m.PeerRMS && most > 2e-3 {
 			t.Errorf("%s %s: RMS distance %g, want at most %g", run.Prompt, how, rms, 2*m.PeerRMS)

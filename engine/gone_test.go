@@ -18,8 +18,8 @@ import (
 	"godwit/engine/requant"
 )
 
-// goneEnv tells a child process of TestGone in which step to truncate the file, and
-// which file.
+// goneEnv is the variable with which TestGone passes the step and the file to a
+// child process.
 const goneEnv = "GODWIT_TEST_GONE"
 
 // goneSteps open and use a model. cut truncates most of the file. Each step returns
@@ -82,7 +82,7 @@ var goneSteps = map[string]func(ctx context.Context, path string, cut func(path 
 		if _, _, err := e.Answer(ctx, engine.Request{Prompt: "a b c", MaxTokens: 3, IgnoreEOG: true}); err != nil {
 			return fmt.Errorf("repacked weights: %w", err)
 		}
-		return fmt.Errorf("%s: %w", path, fault.ErrGone) // the file is not read any more
+		return fmt.Errorf("%s: %w", path, fault.ErrGone) // the file is no longer read
 	},
 	"while an answer is written from the file": func(ctx context.Context, path string, cut func(string)) error {
 		e, err := engine.Open(ctx, path, engine.Options{Context: 64, Parallel: 1, Threads: 2, NoRepack: true})

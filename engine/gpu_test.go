@@ -61,7 +61,8 @@ func tinyModels(t *testing.T, options func() engine.Options) {
 	}
 }
 
-// Every weight type gives the results of float arithmetic with its values.
+// Every weight type gives the results of float arithmetic with its decoded
+// values.
 func TestQuantModelsOnKernels(t *testing.T) {
 	for _, m := range manifest(t).Quant {
 		t.Run(m.Name, func(t *testing.T) {
@@ -84,11 +85,11 @@ func TestQuantModelsOnKernels(t *testing.T) {
 	}
 }
 
-// A real model gives the CPU's logits. Sums in another order put a value at a
-// border of the cache's format on its other side; of all values that is a small
-// share, so the two are nearer to each other than the format is to exact values.
-// Trellis codes are read exactly here, as a short prompt is by default: from f16, which
-// moves the two as far as it does in a cache of its own.
+// A real model gives the same logits as on the CPU. Sums in another order can push a
+// value across a border of the cache's format. Few values are affected, so the two
+// backends differ less than the format differs from exact values. Trellis codes are
+// read from their exact f16 form here, as in a short prompt by default. This moves the
+// two backends apart as much as an f16 cache does.
 func TestRealModelOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a forward pass on the emulator takes seconds")
@@ -100,7 +101,7 @@ func TestRealModelOnKernels(t *testing.T) {
 		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
 	}
 	exact := run(kv.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
-	var f16 float64 // error of f16 itself
+	var f16 float64 // error of the f16 cache itself
 	for _, c := range []struct {
 		want   kv.Want
 		window kv.Window
@@ -130,12 +131,12 @@ func TestRealModelOnKernels(t *testing.T) {
 	}
 }
 
-// Packed rows without an exact window: a value across a border moves its code, of
-// trellis codes those of a whole block, and this model makes much of that. The logits of one
-// prompt are then apart by as much as the CPU's own are where its epsilon grows by a
-// ten thousandth (0.8 RMS of q8_0 and turbo3). Over some prompts the predictions are
-// still nearer to each other than the format's are to exact ones. On equal rows the
-// bytes are equal: TestTwins.
+// Packed rows without an exact window. A value that crosses a border changes its code, and
+// with trellis codes the codes of a whole block. This model is sensitive to that. For one
+// prompt, the logits of the two backends differ as much as the CPU's own logits do if its
+// epsilon grows by a ten thousandth (0.8 RMS of q8_0 and turbo3). Over several prompts, the
+// predictions still differ less than the format's predictions differ from exact ones. On
+// equal rows the bytes are equal: see TestTwins.
 func TestPackedOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a forward pass on the emulator takes seconds")
@@ -166,7 +167,7 @@ func TestPackedOnKernels(t *testing.T) {
 	}
 }
 
-// divergence is KL(a || b) of two rows of logits, in nats.
+// divergence returns KL(a || b) of two rows of logits, in nats.
 func divergence(a, b []float32) (sum float64) {
 	norm := func(x []float32) float64 {
 		most, s := slices.Max(x), 0.0
@@ -184,8 +185,8 @@ func divergence(a, b []float32) (sum float64) {
 }
 
 // With exact windows, trellis codes and Sparse V, a model gives the same results on
-// the GPU backend as on the CPU, and tests and skips as many values. The difference
-// is smaller than that between the format and exact values.
+// the GPU backend as on the CPU, and tests and skips the same number of values. The
+// backends differ by less than the format's own error.
 func TestWindowsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
@@ -230,8 +231,8 @@ func TestWindowsOnKernels(t *testing.T) {
 }
 
 // Presets and automatic bits select the same types on the GPU backend as on the
-// CPU, and give the same logits, even if each conversation calibrates itself. The
-// difference is smaller than that between the format and exact values.
+// CPU and give the same logits, even if each conversation calibrates itself. The
+// backends differ by less than the format's own error.
 func TestPresetsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:240]
@@ -307,8 +308,8 @@ func (narrow) Holds(l *kv.Layout) error {
 	return nil
 }
 
-// A model split between the CPU and the GPU backend gives the golden logits,
-// wherever it is split.
+// A model that is split between the CPU and the GPU backend gives the golden
+// logits, whatever the layer.
 func TestSplitOnKernels(t *testing.T) {
 	m := golden.Archs(t)[0]
 	path, layers := m.Save(t), 0

@@ -31,19 +31,19 @@ type kvVariant struct {
 	KL     float64 `json:"mean_kl_vs_f32"`
 }
 
-// TestKVModels compares ten models under eighteen pairs of cache types with
-// the peer, in float arithmetic, where both differ by nothing but the order of
-// sums and the last bits of what is rounded.
+// TestKVModels compares ten models under eighteen pairs of cache types with the
+// peer, in float arithmetic. The two differ only in the order of sums and in
+// the last bits of rounded values.
 //
-// Rows that the data holds may be as far apart as two errors of the size by
-// which the format moves the peer, √2 of it. Over 8-bit values int8 arithmetic
-// adds a third: it rounds weights to 255ths of the largest of their page,
-// which costs about what rounding the values did (with two further planes of
-// weights these rows are as near as in float arithmetic; RATIONALE.md has the
-// price). A pair as a whole is worse than
-// the peer's if its divergence from the F32 cache is larger by more than a
-// twentieth and by more than three standard errors of the mean over the
-// models: single rows scatter by a third.
+// A stored row may differ by √2 times the distance by which the format moves
+// the peer, which is the size of two independent errors. Over 8-bit values,
+// int8 arithmetic adds a third. It rounds weights to 255ths of the largest
+// weight of their page, which costs about as much as rounding the values. (With
+// two more planes of weights, these rows are as close as in float arithmetic;
+// RATIONALE.md has the price.) A pair as a whole is worse than the peer's if
+// its divergence from the F32 cache is larger by more than a twentieth and by
+// more than three standard errors of the mean over the models, because single
+// rows vary by a third.
 func TestKVModels(t *testing.T) {
 	var list struct {
 		Tiny []tinyModel
@@ -108,7 +108,7 @@ func meanError(x []float64) (mean, se float64) {
 	return mean, math.Sqrt(se)
 }
 
-// kvRows are the logits that the data compares, under other cache types.
+// kvRows returns the logits at the stored positions, under other cache types.
 func kvRows(t *testing.T, tiny tinyModel, m kvModel, k, v string, float bool) []float32 {
 	t.Helper()
 	zero := 0

@@ -33,8 +33,9 @@ func sharedHeads() *maker {
 	return m
 }
 
-// Seven query heads share one KV head, so turbo3 keys become q8_0. The status of
-// the loaded model and of its file say so, and turning the rule off gives turbo3.
+// Seven query heads share one KV head, so turbo3 keys become q8_0. The plan of
+// the loaded model and of its file report this, and turning the rule off gives
+// turbo3.
 func TestRaisedKeys(t *testing.T) {
 	path := sharedHeads().save(t, t.TempDir(), "shared-heads")
 	want, err := engine.ParseCacheTypes("turbo3", "turbo3")

@@ -44,8 +44,8 @@ func keptPairs() []kv.Pair {
 	}
 }
 
-// everyPair is keptPairs plus every other type for both sides of a model, except
-// types that become one in the list.
+// everyPair is keptPairs plus every other type on both sides of a model, except
+// types whose layout is already in the list.
 func everyPair(t *testing.T, path string) []kv.Pair {
 	t.Helper()
 	var list []kv.Pair
@@ -105,7 +105,7 @@ const (
 	continuationsFile  = "testdata/continuations.json"
 )
 
-// TestContinuations feeds stored continuations token by token and compares the
+// TestContinuations decodes stored continuations token by token and compares the
 // model's choices where they were clear; see testdata/README.md. The same tokens in
 // one batch must give the same bits. RATIONALE.md describes the effect of a
 // different last bit.
@@ -250,8 +250,8 @@ func (c *continuation) extend(t *testing.T, e *engine.Engine) {
 
 // TestLongPrompt requests the continuation of 6,000 tokens ten times. The first
 // answer is computed, and the others reuse its prompt. For the mixed pair (with
-// GODWIT_TEST=all for every type on Gemma), the last one computes it again. All
-// answers are the same.
+// GODWIT_TEST=all for every type on Gemma), the last request computes it again.
+// All answers are the same.
 func TestLongPrompt(t *testing.T) {
 	text := string(golden.Read(t, "models", "ppl", "corpus_en.txt"))
 	const length, runs = 6000, 10

@@ -39,7 +39,7 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 		l.Heads, l.KVHeads, l.HeadDimK, l.HeadDimV = a.Heads, a.KVHeads, a.DimK, a.DimV
 		l.Window, l.MLA, l.RopeBase, l.Bidirectional = a.Window, a.MLA, a.RopeBase, a.Bidirectional
 		if a.Bidirectional {
-			l.Window = 0 // rows attend to later keys too
+			l.Window = 0 // rows also attend to later keys
 		}
 		if _, ok := n.Op.(graph.Index); !ok { // the file gives the sizes of attention's heads
 			l.Signals = sig

@@ -8,7 +8,7 @@ import (
 )
 
 // Logits returns the logits at each position, [len(positions), vocab], in the
-// order given. With step the tokens are fed one at a time.
+// given order. With step, the tokens are read one at a time.
 func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int, step bool) ([]float32, error) {
 	where, err := places(positions, len(tokens))
 	if err != nil {

@@ -19,7 +19,7 @@ var ErrAdapter = errors.New("adapter")
 // LoRA is a low-rank adapter in a GGUF file, applied when a model is loaded.
 type LoRA struct {
 	Path  string
-	Scale float32 // multiplies what the adapter adds; 0: 1
+	Scale float32 // factor of the adapter; 0 means 1
 }
 
 // adapters are the adapters of an opened model.
@@ -106,7 +106,8 @@ func (m *Model) addAdapter(f *gguf.File, scale float32) error {
 	return nil
 }
 
-// maxAlpha is far above known adapters, which take up to some hundreds.
+// maxAlpha is far above the values of known adapters, which are at most a few
+// hundred.
 const maxAlpha = 1 << 20
 
 // checkAdapter checks the metadata of an adapter file and returns alpha.
@@ -165,7 +166,8 @@ func (a *adapters) left(b *graph.Builder) error {
 	return nil
 }
 
-// identity names the model together with its adapters, for saved sessions.
+// identity returns an id for the model together with its adapters, for saved
+// sessions.
 func (m *Model) identity() [32]byte {
 	id := m.File.Identity()
 	if m.adapters.digest == nil {

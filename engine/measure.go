@@ -58,7 +58,7 @@ func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 // most MinContext tokens. They only serve to find out which cache types a load uses.
 func (m *Model) smallest(o Options, cache kv.Settings) Options {
 	o.Context, o.Cells, o.KV = min(m.Config().Context, MinContext), 0, cache
-	o.KV.Memory = 0 // may be too little for this context, and decides no type
+	o.KV.Memory = 0 // may be too little for this context, but does not affect the types
 	return o
 }
 

@@ -75,7 +75,7 @@ func openModel(path string, open func(string) (*gguf.File, error)) (*Model, erro
 	return out, nil
 }
 
-// Tokenizer is the model's vocabulary, read at first use.
+// Tokenizer returns the model's vocabulary, which is read at first use.
 func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) { return m.words() }
 
 // Close unmaps the file.
@@ -87,7 +87,7 @@ func (m *Model) Close() error {
 	return errors.Join(err, m.File.Close())
 }
 
-// Config is what the architecture read.
+// Config returns the hyper-parameters that the architecture read.
 func (m *Model) Config() *model.Config { return m.model.Config() }
 
 // plan records the forward pass.
@@ -111,7 +111,7 @@ func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 }
 
 // layout resolves the cache types of a recorded forward pass at a context. A side without
-// a wanted type takes the preset's type, or f16 with an empty preset.
+// a requested type uses the preset's type, or f16 without a preset.
 func (m *Model) layout(g *graph.Plan, ctx int, want kv.Want, preset string, s kv.Settings) (kv.Layout, error) {
 	l := layerInfos(g, m.Config().Layers, signals(m.File, m.Config().Layers))
 	if preset != "" {

@@ -40,7 +40,8 @@ const (
 	peerFeed  = 48
 )
 
-// newMaker starts a model with what every architecture has.
+// newMaker starts a model with the keys and tensors that every architecture
+// has.
 func newMaker(arch string, layers int, rest map[string]any) *maker {
 	m := &maker{arch: arch, state: 1, kv: map[string]any{
 		"context_length": 512, "embedding_length": peerEmbd, "block_count": layers, "feed_forward_length": peerFeed,
@@ -54,7 +55,7 @@ func newMaker(arch string, layers int, rest map[string]any) *maker {
 	return m
 }
 
-// float is the next value of a fixed sequence, from -1 to 1.
+// float returns the next value of a fixed sequence, from -1 to 1.
 func (m *maker) float() float32 {
 	m.state = m.state*6364136223846793005 + 1442695040888963407
 	return float32(int32(m.state>>32)) * 0x1p-31
@@ -123,7 +124,7 @@ func (m *maker) moe(i, n, experts int) {
 	m.layer(i, "ffn_down_exps.weight", n, peerEmbd, experts)
 }
 
-// file is the whole model.
+// file returns the complete model.
 func (m *maker) file(t testing.TB) []byte {
 	t.Helper()
 	list := []gguf.KV{
@@ -157,7 +158,7 @@ func (m *maker) file(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// save writes the model to a file of that name.
+// save writes the model to a file with the given name.
 func (m *maker) save(t testing.TB, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name+".gguf")
@@ -215,11 +216,11 @@ func TestPeerModels(t *testing.T) {
 	}
 }
 
-// peerBound is the difference that rounding explains: six digits of values up to 10
-// in the file, and float32 sums in another order through up to 64 layers.
+// peerBound is the difference that rounding explains. The file has six digits of
+// values up to 10, and float32 sums are in another order in up to 64 layers.
 const peerBound = 5e-5
 
-// checkPeer compares logits, or the pooled row.
+// checkPeer compares logits or the pooled row.
 func checkPeer(t *testing.T, e *engine.Engine, embed bool, want []float32) {
 	t.Helper()
 	tokens := peerTokens()

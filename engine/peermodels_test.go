@@ -6,7 +6,7 @@ import (
 	"godwit/engine/gguf"
 )
 
-// peerModels are the models of TestPeerModels by name.
+// peerModels are the models of TestPeerModels, by name.
 func peerModels() map[string]func() *maker {
 	return map[string]func() *maker{
 		"smollm3":          func() *maker { return llamaLike("smollm3", 5, nil) },
@@ -261,7 +261,7 @@ func olmo3() *maker {
 	return m
 }
 
-// commandRPlus has enough layers that llama.cpp expects head norms.
+// commandRPlus has so many layers that llama.cpp expects head norms.
 func commandRPlus() *maker {
 	m := newMaker("command-r", 64, map[string]any{
 		"attention.layer_norm_epsilon": 1e-3, "logit_scale": 0.5, "feed_forward_length": 8,

@@ -256,7 +256,8 @@ func (e *Engine) illustrate(ctx context.Context, pieces []tokenizer.Piece, image
 	return e.pictures.tokenise(t, texts, list), nil
 }
 
-// CheckImage decodes and resizes a picture, and returns why it cannot be used.
+// CheckImage decodes and resizes a picture. It returns an error if the picture
+// cannot be used.
 func (e *Engine) CheckImage(file []byte) error {
 	if e.pictures == nil {
 		return e.model.TextOnly()
@@ -265,7 +266,8 @@ func (e *Engine) CheckImage(file []byte) error {
 	return err
 }
 
-// TextOnly is the error of a model that is given a picture and has no projector.
+// TextOnly returns the error of a model without a projector that gets a
+// picture.
 func (m *Model) TextOnly() error {
 	return fmt.Errorf("%w: %s has no projector; a model that has one is listed with the capability \"vision\", and --mmproj FILE or a file mmproj-*.gguf beside the model adds one", ErrNoImages, m.Config().Name)
 }

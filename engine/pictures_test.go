@@ -56,8 +56,8 @@ func farthestRow(a, b []float32) float64 {
 	return worst
 }
 
-// TestPictureLogits computes logits from the pictures' files: in one batch, in
-// small batches and token by token.
+// TestPictureLogits compares logits that are computed from picture files in one
+// batch, in small batches and token by token.
 func TestPictureLogits(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		t.Run(m.Name, func(t *testing.T) {
@@ -176,9 +176,8 @@ func TestPictureGreedy(t *testing.T) {
 	}
 }
 
-// TestPicturesAtOnce checks that of concurrent requests with the same pictures, the
-// first one encodes them, and that a waiting request ends at once when it is
-// cancelled.
+// TestPicturesAtOnce sends concurrent requests with the same pictures. Only the
+// first one encodes them, and a waiting request ends at once when it is cancelled.
 func TestPicturesAtOnce(t *testing.T) {
 	m := golden.Towers(t)[0]
 	r := &m.Runs[0]
@@ -217,7 +216,7 @@ func checkAnswer(t *testing.T, m *golden.Tower, r *golden.TowerRun, got []llm.To
 	}
 }
 
-// TestPicturesApart checks that prompts which differ only in the picture share
+// TestPicturesApart checks that prompts that differ only in the picture share
 // nothing from the picture on.
 func TestPicturesApart(t *testing.T) {
 	for _, m := range golden.Towers(t) {

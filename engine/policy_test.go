@@ -198,9 +198,9 @@ const plainEnglish = 4
 // prose lists the extensions of documents, in addition to the hand-written files.
 var prose = []string{".md"}
 
-// recorded reports whether a file's words have to stay: the words that the test
-// of the page looks for, and kernel headers, since their comments are part of
-// the hash in cuda/assembled.txt.
+// recorded reports whether the words of a file cannot change. These are the
+// words that the page's test searches for, and kernel headers, whose comments
+// are part of the hash in cuda/assembled.txt.
 func recorded(name string) bool {
 	return name == "frontend/src/lib/glossary.ts" || path.Dir(name) == "shaders" && path.Ext(name) == ".h"
 }

@@ -145,8 +145,8 @@ func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	k.close(true)
 }
 
-// TestAlike checks that texts which differ from their second page on are stored
-// next to each other. With types that conversations calibrate themselves, the first
+// TestAlike checks that texts that differ from their second page on are stored next
+// to each other. With types that conversations calibrate themselves, the first
 // pages also have different bytes.
 func TestAlike(t *testing.T) {
 	seed := testSeed(t)
@@ -239,7 +239,7 @@ func edits(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 		if !recurrent {
 			least = least / kv.PageCells * kv.PageCells
 		}
-		if least < 128 && want.K.Name == "gw3" { // a conversation measures itself there
+		if least < 128 && want.K.Name == "gw3" { // the conversation is still calibrating
 			least = 0
 		}
 		edited := slices.Concat(chat[:at], text(50))
@@ -259,12 +259,13 @@ func edits(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
 	k.close(true)
 }
 
-// A role is named by the template and not by the text of a message.
+// The role of a message comes from the template and not from its text.
 func TestRoles(t *testing.T) {
 	m := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 64}).Model()
 	for text, want := range map[string][]string{
 		"<|im_start|>system\nBe brief and kind.<|im_end|>\n<|im_start|>user\nWhich tool is best?<|im_end|>\n<|im_start|>assistant\n": {"system", "user", "assistant"},
-		// Templates whose roles are control tokens, which name none that is known.
+		// Templates whose roles are control tokens have no role names that
+		// roles knows.
 		"<|im_start|>Which tool is best?<|im_end|>system of a down is a band": {"", ""},
 		"<|im_start|>tool is a word here<|im_end|>\n\nuser manuals are long":  {"", ""},
 	} {

@@ -37,8 +37,8 @@ func (f PrefixFolder) List() ([]PrefixChains, int64, error) { return prefix.Insp
 // Clear deletes the stored prefixes in a folder, unless a process uses it.
 func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
 
-// identity hashes everything that determines what bytes in the cache mean, for the
-// keys of stored prefixes.
+// identity hashes everything that determines the meaning of bytes in the cache,
+// for the keys of stored prefixes.
 func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
 	id, err := cache.Identity()
 	o := &p.Options
@@ -69,11 +69,11 @@ func borders(tok *tokenizer.Tokenizer, prompt []llm.Token) (list []int) {
 	return list
 }
 
-// messageRoles are the words by which templates name who speaks.
+// messageRoles are the words with which templates name the speaker.
 var messageRoles = []string{"system", "developer", "user", "human", "assistant", "model", "tool", "ipython", "observation", "function"}
 
-// roles returns the role of each message between borders, "" where the tokens at its
-// beginning do not name one.
+// roles returns the role of each message between borders, or "" if the message does
+// not begin with the name of a role.
 func roles(tok *tokenizer.Tokenizer, prompt []llm.Token, borders []int) []string {
 	list := make([]string, len(borders)+1)
 	for i := range list {

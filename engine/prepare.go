@@ -33,7 +33,8 @@ type Prepared struct {
 // ErrMemory is the class of errors about insufficient memory.
 var ErrMemory = backend.ErrMemory
 
-// MemoryError says that a load does not fit in free memory. It wraps ErrMemory.
+// MemoryError is returned if a load does not fit in free memory. It wraps
+// ErrMemory.
 type MemoryError struct {
 	Context      int   // requested tokens, for all sequences together if Cells is set
 	Wanted, Free int64 // bytes
@@ -60,11 +61,11 @@ func (e *MemoryError) Error() string {
 // Unwrap returns ErrMemory.
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 
-// Prepare decides everything about a load that needs no device memory. It reads no
+// Prepare makes all decisions about a load that need no device memory. It reads no
 // weights and has no side effects. If the options leave the context open, it is at
 // most what fits in half of the free bytes. If free is 0, the free memory is
-// unknown and nothing is compared with it. If only memory is lacking, the error is
-// a *MemoryError and the returned Prepared is still complete.
+// unknown and the load is not compared with it. If only memory is lacking, the
+// error is a *MemoryError and the returned Prepared is still complete.
 func (m *Model) Prepare(o Options, free int64) (*Prepared, error) { return m.prepare(o, free, false) }
 
 // prepare is Prepare. With pool, it prepares the second program, which embeds texts
@@ -113,7 +114,7 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 	return p, nil
 }
 
-// filled returns the options with defaults for everything left open, and without
+// filled returns the options with defaults for all unset options, and without
 // options that do not apply to embedding models.
 func (m *Model) filled(o Options) Options {
 	if o.Parallel == 0 {
@@ -200,8 +201,8 @@ func (p *Prepared) rows(ctx int) int {
 	return min(n, max(ctx, 1))
 }
 
-// undivided returns the largest number of rows that must be read in one step, 0 for
-// none.
+// undivided returns the largest number of rows that must be read in one step, or 0
+// if there are none.
 func (p *Prepared) undivided() int {
 	if x := p.model.projector; x != nil && x.Whole {
 		return x.LargestTile(p.Options.ImageLimits)
@@ -254,7 +255,8 @@ func (p *Prepared) needAt(ctx int) backend.Memory {
 	}
 }
 
-// CacheAt is the memory of the cache and the recurrent states at a context.
+// CacheAt returns the memory of the cache and the recurrent states at a
+// context.
 func (p *Prepared) CacheAt(ctx int) int64 {
 	if n := p.Options.Cells; n > 0 {
 		return p.Layout.BytesAt(n, p.rows(ctx))
@@ -262,14 +264,15 @@ func (p *Prepared) CacheAt(ctx int) int64 {
 	return p.Layout.BytesAt(ctx, p.rows(ctx))
 }
 
-// Largest is the longest context, a multiple of a page, that fits in free bytes;
-// 0 if none does.
+// Largest returns the longest context, a multiple of a page, that fits in free
+// bytes, or 0 if none does.
 func (p *Prepared) Largest(free int64) int {
 	return kv.Largest(func(n int) int64 { return p.needAt(n).Total() }, free)
 }
 
-// open is the context of a load whose options set none: the model's own, or what fits in
-// half of the free memory, but at least MinContext if that fits at all.
+// open returns the context of a load whose options set none. It is the model's own
+// context, or what fits in half of the free memory, but at least MinContext if that fits
+// at all.
 func (p *Prepared) open(own int, free int64) int {
 	half := kv.Largest(p.CacheAt, free/2)
 	n := min(own, max(half, MinContext))

@@ -120,8 +120,8 @@ func TestMemoryShared(t *testing.T) {
 	if cache < 64<<20 {
 		t.Fatalf("%d bytes of cache show nothing", cache)
 	}
-	// Other programs allocate and free memory at the same time, so half of it
-	// decides.
+	// Other programs allocate and free memory at the same time, so only half of
+	// it is compared.
 	alone := engine.Options{Memory: new(engine.Memory)}
 	if here, elsewhere := o.Free(""), alone.Free(""); elsewhere-here < cache/2 {
 		t.Errorf("%d bytes are free beside %d reserved ones, the system says %d", here, cache, elsewhere)
@@ -142,7 +142,7 @@ func TestMemoryShared(t *testing.T) {
 func TestBeyondTrained(t *testing.T) {
 	for _, c := range []struct {
 		file  string
-		times int // the trained length
+		times int // context as a multiple of the trained length
 		warns bool
 	}{{"llama-hd64", 1, false}, {"llama-hd64", 2, true}, {"llama-hd256-linear", 2, false}, {"llama-hd256-linear", 64, true}} {
 		path := testmodel.Golden(t, "models", "tiny", c.file+".gguf")

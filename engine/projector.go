@@ -56,7 +56,7 @@ func OpenProjector(path string, o Options) (_ *Projector, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	b := o.backend()
-	b.NoRepack = false // there are few weights, but products over all patches, so repacking pays
+	b.NoRepack = false // there are few weights and products over all patches, so repacking pays
 	if p.dev, err = (cpu.Driver{}).Open(0, b); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (p *Projector) Close() error {
 	return errors.Join(err, p.file.Close())
 }
 
-// NoProjector is the value of Options.MMProj for reading no pictures, even with a
+// NoProjector is the value of Options.MMProj that disables pictures, even with a
 // projector beside the model.
 const NoProjector = "off"
 

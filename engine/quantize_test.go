@@ -18,10 +18,10 @@ import (
 )
 
 // TestQuantize writes every type. The result opens, and the error of its logits
-// matches the type's error. If a matrix has a relative error of s, so have its
-// products. A logit passes through seven matrices in each of two layers, the
-// embedding and the output, which gives √16 times s. Weights of eight bits meet
-// activations with a similar error, 0.6 %.
+// matches the type's error. If a matrix has a relative error of s, its products
+// have it too. A logit passes through seven matrices in each of two layers, the
+// embedding and the output, which gives √16 times s. Weights of eight bits are
+// multiplied by activations with a similar error, 0.6 %.
 func TestQuantize(t *testing.T) {
 	share := map[string]float64{"Q8_0": 0.0085, "Q6_K": 0.02, "Q4_K_M": 0.09, "Q4_0": 0.11, "TQ4_1S": 0.09, "TQ3_1S": 0.2}
 	if len(share) != len(requant.Types()) {
@@ -65,8 +65,8 @@ func spread(x []float32) float64 {
 	return rms
 }
 
-// TestQuantizeMix makes Q4_K_M of a model with the tensors of Gemma 3 270M and
-// compares the types with those in the published file.
+// TestQuantizeMix converts a model with the tensors of Gemma 3 270M to Q4_K_M
+// and compares the types with those in the published file.
 func TestQuantizeMix(t *testing.T) {
 	f, err := gguf.Open(testmodel.Gemma3(t))
 	if err != nil {

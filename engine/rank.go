@@ -33,8 +33,9 @@ func (e *Engine) Rank(ctx context.Context, query, document string) (score float3
 	return row[0], len(pair), nil
 }
 
-// rankPair joins a query and a document as rerankers are trained: BERT with one
-// [SEP] between them, RoBERTa's descendants with two </s>.
+// rankPair joins a query and a document in the form on which rerankers are
+// trained. BERT has one [SEP] between them, and RoBERTa's descendants have two
+// </s>.
 func rankPair(t *tokenizer.Tokenizer, query, document string) []llm.Token {
 	bos, end := t.BOS(), t.EOS()
 	wordPiece := t.Kind() == tokenizer.WPM

@@ -18,7 +18,7 @@ type realModel struct {
 		Tokens    []llm.Token
 		Positions []int
 		Ideal     []topLogits `json:"ideal_top32"`
-		Noise     float64     `json:"one_by_one_max_diff"` // difference of the other implementation to itself with other batches
+		Noise     float64     `json:"one_by_one_max_diff"` // difference between the other implementation's results with different batches
 	}
 	Greedy []struct {
 		Prompt  string
@@ -44,8 +44,8 @@ type topLogits struct {
 }
 
 // margin is the golden margin below which the arg-max is not reliable. The other
-// implementation differs from itself by up to 1.0 with other batches (README of the
-// data).
+// implementation's results differ by up to 1.0 with different batches (README of
+// the data).
 const margin = 0.3
 
 func readReal(t testing.TB, name string) (m realModel) {
@@ -56,8 +56,9 @@ func readReal(t testing.TB, name string) (m realModel) {
 	return m
 }
 
-// TestRealModels compares the two real models with the other implementation: greedy
-// tokens, and a distance to the ideal logits of at most 1.5 times its distance.
+// TestRealModels compares the two real models with the other implementation. The
+// greedy tokens must be equal, and the distance to the ideal logits must be at most
+// 1.5 times the other implementation's distance.
 func TestRealModels(t *testing.T) {
 	for _, c := range []struct {
 		golden string
@@ -122,9 +123,9 @@ func checkTop(t *testing.T, what string, row []float32, top topLogits) {
 	}
 }
 
-// checkGreedy feeds the golden ids. Up to the first small margin, every id must be
-// equal. After it, only ids must be equal whose margin is larger than the other
-// implementation's difference to itself.
+// checkGreedy reads the golden ids. Up to the first small margin, every id must be
+// equal. After it, an id must be equal only if its margin is larger than the other
+// implementation's difference with other batches.
 func checkGreedy(t *testing.T, e *engine.Engine, what string, prompt, want []llm.Token, margins []float64, noise float64) {
 	t.Helper()
 	all := slices.Concat(prompt, want[:len(want)-1])
@@ -162,7 +163,8 @@ func TestQuantModels(t *testing.T) {
 			for _, step := range []bool{false, true} {
 				got := logits(t, e, slices.Concat(run.Tokens, run.Greedy), pos, step)
 				most, rms := distance(got, expect)
-				// Either float activations, or at most 1.5 times what rounding costs the peer.
+				// Either float activations, or at most 1.5 times the peer's
+				// rounding error.
 				if most > 2e-3 && !(rms <= 1.5*m.PeerRMS) {
 					t.Errorf("step %v: RMS %g and maximum %g, the peer's RMS is %g", step, rms, most, m.PeerRMS)
 				}

@@ -23,7 +23,7 @@ type Control struct{ end atomic.Bool }
 // has no effect on an answer without reasoning.
 func (c *Control) EndReasoning() { c.end.Store(true) }
 
-// maxGrace bounds how many tokens the closing tag is delayed to complete a
+// maxGrace limits how many tokens the closing tag is delayed to complete a
 // character or tag that the model has begun.
 const maxGrace = 16
 

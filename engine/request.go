@@ -113,7 +113,7 @@ type TopToken struct {
 	Logprob float64
 }
 
-// Finish reasons, in OpenAI's words.
+// Finish reasons, in OpenAI's terms.
 const (
 	FinishStop   = "stop"
 	FinishLength = "length"

@@ -83,7 +83,7 @@ func TestCalibrationResumes(t *testing.T) {
 			damage int // distance from the end of the byte that is changed; 0 for none
 		}{
 			{0.06, all.Tokens - 128, all.Runs, 0},
-			{0.06, all.Tokens, all.Runs, 40}, // in the saved cells
+			{0.06, all.Tokens, all.Runs, 40}, // damaged in the saved cells
 			{0.5, 0, -1, 0},
 			{0.8, 0, -1, 0},
 			{0.8, all.Tokens, all.Runs, 5},
@@ -146,9 +146,9 @@ func damage(t *testing.T, dir string, fromEnd int) {
 	}
 }
 
-// A load that postpones the calibration runs without one. It keeps its form when
-// the calibration is finished, and accepts no cells from a conversation with
-// another calibration.
+// A load that postpones the calibration runs without one. Its form does not
+// change when the calibration is finished, and it rejects cells from a
+// conversation with another calibration.
 func TestCalibrateLater(t *testing.T) {
 	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))

@@ -24,7 +24,7 @@ type reuseRig struct {
 	recurrent   bool
 	goes        bool // windows and recurrent states may have lost what the end of a prompt needs
 	exact       bool // the newest positions are read in exact form, and only points keep what older positions read
-	bound       bool // a conversation has a memory, and gives up the end of its prompt when it needs that
+	bound       bool // a conversation has a memory limit, and gives up the end of its prompt if it needs that memory
 	used, asked int  // prompt tokens taken from the cache, and all prompt tokens
 }
 

@@ -35,7 +35,7 @@ const SlotMagic = sched.SlotMagic
 // Slots describes the slots: the sequences that the cache holds.
 func (e *Engine) Slots(ctx context.Context) ([]SlotInfo, error) { return e.sched.Slots(ctx) }
 
-// Usage returns the cells, the queue and the counters as they are now.
+// Usage returns the current cells, queue and counters.
 func (e *Engine) Usage(ctx context.Context) (Usage, error) { return e.sched.Usage(ctx) }
 
 // View returns the state before the running step, or the current state between steps. It
@@ -56,14 +56,14 @@ func (e *Engine) RestoreSlot(ctx context.Context, slot int, salt string, r io.Re
 	return e.sched.Restore(ctx, slot, salt, r)
 }
 
-// ReuseFrom is the length of the shortest prefix of an idle slot's text that a prompt can
-// reuse. A prompt that differs earlier is read in full.
+// ReuseFrom returns the length of the shortest prefix of an idle slot's text that a
+// prompt can reuse. A prompt that differs earlier is read in full.
 func (e *Engine) ReuseFrom(ctx context.Context, slot int) (int, error) {
 	return e.sched.ReuseFrom(ctx, slot)
 }
 
-// EraseText deletes a text from idle slots and stored prefixes, given the key that
-// Request.Kept got.
+// EraseText deletes a text from idle slots and stored prefixes. key comes from
+// Request.Kept.
 func (e *Engine) EraseText(ctx context.Context, key PrefixKey) error {
 	return e.sched.EraseText(ctx, key)
 }

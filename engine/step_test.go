@@ -43,7 +43,8 @@ func TestMaxStep(t *testing.T) {
 	}
 }
 
-// GPU kernels differ for single rows and several rows. The emulator runs them.
+// GPU kernels for single rows and for several rows differ. The emulator runs
+// both.
 func TestMaxStepOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the emulator takes seconds for each")
@@ -83,7 +84,7 @@ func sameSteps(t *testing.T, file, k, v string, d backend.Driver, size int) {
 			}
 		}
 		ask := func() (rows []float32) {
-			for _, n := range []int{size - 63, size, size, size - 16} { // the third one only has its last token read
+			for _, n := range []int{size - 63, size, size, size - 16} { // only the last token of the third one is read
 				got, _, _ := e.Rows(t, prompt[:n], 4, false)
 				rows = append(rows, got...)
 			}

@@ -10,7 +10,7 @@ import (
 	"godwit/engine/chat"
 )
 
-// ChatTemplate is a chat template that replaces those of models.
+// ChatTemplate is a chat template that replaces the templates of models.
 type ChatTemplate struct {
 	Model  string // base name of the file without .gguf; empty: every model
 	Source string // Jinja
@@ -19,11 +19,11 @@ type ChatTemplate struct {
 // ChatTemplates returns the names of the built-in chat templates.
 func ChatTemplates() []string { return chat.Builtins() }
 
-// BuiltinTemplate is the source of a built-in chat template.
+// BuiltinTemplate returns the source of a built-in chat template.
 func BuiltinTemplate(name string) (string, bool) { return chat.Builtin(name) }
 
-// templateFor picks the template for a model: the last one that names it, else the
-// last one for every model, else none.
+// templateFor picks the template for a model. This is the last one that names the
+// model, else the last one for every model, else none.
 func templateFor(path string, list []ChatTemplate) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 	out := ""

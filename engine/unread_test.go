@@ -157,7 +157,7 @@ func TestOutputBias(t *testing.T) {
 				bias[i] = 0.25 + float32(i%7)/8
 			}
 			biased := m.with("output.bias", bias, len(bias)).logits(t)
-			soft := strings.HasPrefix(name, "gemma") // bounded after the sum
+			soft := strings.HasPrefix(name, "gemma") // the soft cap applies after the bias
 			for i := range plain {
 				if d := biased[i] - plain[i] - bias[i]*m.logitScale(name); !soft && (d > 1e-4 || d < -1e-4) || biased[i] == plain[i] {
 					t.Fatalf("logit %d: %g without a bias, %g with %g", i, plain[i], biased[i], bias[i])
@@ -167,7 +167,7 @@ func TestOutputBias(t *testing.T) {
 	}
 }
 
-// logitScale is the factor of the logits, including the output bias.
+// logitScale returns the factor of the logits, which includes the output bias.
 func (m modelFile) logitScale(string) float32 {
 	for _, e := range m.kv {
 		v, ok := e.Value.(gguf.Value)

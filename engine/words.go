@@ -21,7 +21,7 @@ type (
 	Plan          = kv.Plan
 	CacheWant     = kv.Want
 	NotNumbers    = backend.NotNumbers
-	Bytes         = backend.Bytes   // prints as a size that people read
+	Bytes         = backend.Bytes   // prints as a human-readable size
 	InputError    = chat.InputError // an invalid conversation, with the path of the field
 )
 
@@ -44,7 +44,7 @@ func SchemaGrammar(schema []byte, strict bool) (*Grammar, error) {
 	return grammar.FromLooseSchema(schema)
 }
 
-// JSONGrammar is the grammar of one JSON object.
+// JSONGrammar returns the grammar of one JSON object.
 func JSONGrammar() *Grammar { return grammar.JSON() }
 
 // ParseCacheTypes parses the type names of K and V. An empty name leaves that side
@@ -115,7 +115,8 @@ func (e *Engine) warnSaturated() {
 	}
 }
 
-// Encoder reports whether all models of an architecture only make embeddings.
+// Encoder reports whether all models of an architecture only compute
+// embeddings.
 func Encoder(arch string) bool { return model.Encoder(arch) }
 
 // ChatFormat returns the conversation format on which an architecture's models were

@@ -1,6 +1,7 @@
-// Package backend is the seam between a recorded plan and the device that
-// runs it. A Driver finds devices, a Backend compiles plans for one of them,
-// a Program replays a plan batch by batch and owns the cache memory.
+// Package backend is the interface between a recorded plan and the device that
+// runs it. A Driver finds devices, and a Backend compiles plans for one of
+// them. A Program replays a plan batch by batch and owns the memory of the
+// cache.
 package backend
 
 import (
@@ -15,23 +16,23 @@ import (
 	"godwit/engine/quant"
 )
 
-// ErrUnsupported is wrapped by Compile's error when a device lacks an op or a
-// type; the text names op, type and device.
+// ErrUnsupported is wrapped by Compile's error if a device lacks an op or a
+// type. The text names the op, the type and the device.
 var ErrUnsupported = errors.New("not supported on this device")
 
 // ErrNotBuilt is returned by drivers that are not part of this build.
 var ErrNotBuilt = errors.New("not part of this build")
 
-// ErrMemory is wrapped when a device has too little memory; the text has the
-// bytes needed, the bytes free and, where known, the largest size possible.
+// ErrMemory is wrapped if a device has too little memory. The text has the
+// bytes needed, the bytes free and, if known, the largest size possible.
 var ErrMemory = errors.New("not enough memory")
 
 // ErrDamaged is wrapped by errors about weights that are NaN or infinite.
 var ErrDamaged = errors.New("damaged weights")
 
-// Finite returns an error that names the weight and the row where the scale of a
-// block, or a value of a float type, is NaN or infinite. data is w's from row
-// first on.
+// Finite returns an error if the scale of a block, or a value of a float type,
+// is NaN or infinite. The error names the weight and the row. data holds w's
+// rows from row first on.
 func Finite(w *graph.Weight, data []byte, first int) error {
 	i := quant.NotFinite(w.Type, data)
 	if i < 0 {
@@ -41,10 +42,10 @@ func Finite(w *graph.Weight, data []byte, first int) error {
 	return fmt.Errorf("%w: %s (%v) has NaN or infinity in row %d of %d; fetch the file again", ErrDamaged, w.Name, w.Type, row, w.Elems()/w.Cols())
 }
 
-// NotNumbers is the error of Run where queries, keys, values or the choice of
-// experts of some rows were NaN or infinite. The other rows are right.
+// NotNumbers is the error of Run if queries, keys, values or the choice of
+// experts of some rows were NaN or infinite. The other rows are correct.
 type NotNumbers struct {
-	Layer int    // the first one
+	Layer int    // the first such layer
 	What  string // "queries", "keys", "values" or "router"
 	Rows  []int  // rows of the batch, ascending
 }
@@ -55,12 +56,12 @@ func (e *NotNumbers) Error() string {
 
 // Info describes a device.
 type Info struct {
-	Backend string `json:"backend"`           // cpu, metal, cuda, hip, emu
-	Device  string `json:"device"`            // the system's name for it
-	Detail  string `json:"detail"`            // instruction tier, driver version or the like
+	Backend string `json:"backend"`           // cpu, metal, cuda, hip or emu
+	Device  string `json:"device"`            // the system's name for the device
+	Detail  string `json:"detail"`            // instruction tier, driver version or similar
 	Memory  int64  `json:"memory"`            // bytes usable for weights and cache; 0 if unknown
 	Free    int64  `json:"free"`              // bytes free now; 0 if unknown
-	Threads int    `json:"threads,omitempty"` // worker threads; 0 for other devices than a CPU
+	Threads int    `json:"threads,omitempty"` // worker threads; 0 for devices other than a CPU
 }
 
 // Driver opens the devices of one kind.
@@ -70,7 +71,7 @@ type Driver interface {
 	Open(device int, o Options) (Backend, error)
 }
 
-// Options are choices made when a device is opened; the zero value works.
+// Options are choices made when a device is opened. The zero value works.
 type Options struct {
 	Threads   int  // CPU workers; 0 for one per physical core
 	NoRepack  bool // run from the mapped file instead of a repacked copy
@@ -86,48 +87,50 @@ type Sizes struct {
 	Pages   []int // pages per window group of the layout
 	Slots   int   // recurrent state slots
 	SparseV float32
-	// Progress is called while weights are prepared, with a share from 0 to 1;
-	// it may be nil. An error ends Compile.
+	// Progress is called while weights are prepared, with the share that is
+	// done, from 0 to 1. It may be nil. An error ends Compile.
 	Progress func(share float64) error
-	// Done is called, from several goroutines, with bytes of weights that the
-	// program has copied and does not read again; it may be nil.
+	// Done is called from several goroutines, with bytes of weights that the
+	// program has copied and will not read again. It may be nil.
 	Done func(data []byte)
 }
 
 // Holder is a Driver whose devices support only some cache layouts.
 type Holder interface {
-	// Holds returns ErrUnsupported where Compile would, because of the cache,
-	// without opening a device.
+	// Holds returns ErrUnsupported if Compile would return it because of the
+	// cache. It does not open a device.
 	Holds(l *kv.Layout) error
 }
 
-// Weigher is a Driver that knows how much memory the weights of a plan take on
-// its devices. Weights that are read in place from a mapped file take none: the
-// system can drop those pages at any time and read them again.
+// Weigher is a Driver that can compute how much memory the weights of a plan
+// take on its devices. Weights that are read in place from a mapped file take
+// none, because the system can drop those pages at any time and read them
+// again.
 type Weigher interface {
 	WeightBytes(p *graph.Plan, o Options) int64
 }
 
-// Toucher is a Program whose cache the system hands out page by page.
+// Toucher is a Program whose cache gets its memory from the system page by
+// page.
 type Toucher interface {
-	// Untouched is the part of the cache, in bytes, that is reserved and has never
-	// been written, so that the system still counts it as free. Any goroutine may
-	// call it until Close is called.
+	// Untouched returns the bytes of the cache that are reserved but were never
+	// written, so the system still counts them as free. Any goroutine may call it
+	// until Close is called.
 	Untouched() int64
 }
 
-// Progresser is a Program that knows how far a long batch is.
+// Progresser is a Program that reports the progress of a long batch.
 type Progresser interface {
-	// Progress is the share of the running batch that is done, from 0 to 1. Any
-	// goroutine may call it.
+	// Progress returns the share of the running batch that is done, from 0 to
+	// 1. Any goroutine may call it.
 	Progress() float64
 }
 
 // Backend compiles plans for one device.
 type Backend interface {
 	Info() Info
-	// Compile prepares a plan: weights, scratch memory and the cache described
-	// by the layout. Slow; cancelled by ctx.
+	// Compile prepares a plan: weights, scratch memory, and the cache that the
+	// layout describes. It is slow, and ctx cancels it.
 	Compile(ctx context.Context, p *graph.Plan, c *kv.Layout, s Sizes) (Program, error)
 	Close() error
 }
@@ -137,28 +140,30 @@ type Program interface {
 	kv.Rows
 	kv.StateRows
 	kv.Copier
-	// Run executes one batch and fills b.Logits. With [NotNumbers] it has done so.
+	// Run executes one batch and fills b.Logits, even if it returns
+	// [NotNumbers].
 	Run(ctx context.Context, b *llm.Batch) error
 	// Counts returns the counters of each layer since the program was compiled.
 	Counts() []Counts
-	// Memory returns what the program holds.
+	// Memory returns the memory that the program holds.
 	Memory() Memory
 	Close() error
 }
 
-// Counts are the counters of one layer's cells: cells that Sparse V considered
-// and skipped; keys and values of one KV head each with NaN or infinity when
-// they were written, which attention reads as zeros; and, by side, blocks
-// written with the largest f16 for an infinite scale or with 0 for NaN.
+// Counts are the counters of one layer's cells. They count cells that Sparse V
+// considered and skipped, and keys and values of one KV head that contained NaN
+// or infinity when they were written, which attention reads as zeros. By side,
+// they count blocks that were written with the largest f16 in place of an
+// infinite scale, or with 0 in place of NaN.
 type Counts struct {
 	Considered, Skipped, Broken int64
 	Saturated                   [2]int64
 }
 
-// Memory is what a program holds, in bytes.
+// Memory is the memory of a program, in bytes.
 type Memory struct{ Weights, Cache, Scratch, State int64 }
 
-// Total is the sum, at most the largest int64.
+// Total returns the sum, at most the largest int64.
 func (m Memory) Total() int64 {
 	var n int64
 	for _, x := range []int64{m.Weights, m.Cache, m.Scratch, m.State} {
@@ -169,7 +174,7 @@ func (m Memory) Total() int64 {
 	return n
 }
 
-// Bytes prints as a size that people read.
+// Bytes prints as a human-readable size.
 type Bytes int64
 
 func (b Bytes) String() string {

@@ -22,48 +22,50 @@ import (
 // ErrBase is the class of errors about base files that cannot be used.
 var ErrBase = errors.New("base file")
 
-// baseMagic starts a base file; a uint32 length and a baseHeader in JSON
-// follow, then a row for every counted position: the largest log-probability
-// and the step as float32, a uint16 for each token of the vocabulary counting
-// steps down from the largest, and a CRC-32 of all that. Little endian.
+// baseMagic starts a base file. A uint32 length and a baseHeader in JSON
+// follow, and then a row for every counted position. A row has the largest
+// log-probability and the step as float32, a uint16 for each token of the
+// vocabulary that counts steps down from the largest, and a CRC-32 of all that.
+// Numbers are little endian.
 const baseMagic = "GWBASE1\n"
 
-// maxBaseHeader and maxBaseVocab bound what a file can make a reader allocate.
+// maxBaseHeader and maxBaseVocab limit how much memory a file can make a reader
+// allocate.
 const (
 	maxBaseHeader = 1 << 20
 	maxBaseVocab  = 1 << 22
 )
 
-// baseHeader says what a base file was measured on.
+// baseHeader describes the measurement in a base file.
 type baseHeader struct {
-	Model   string   `json:"model"` // identity of the file, hex
+	Model   string   `json:"model"` // identity of the model's file, in hex
 	Name    string   `json:"name"`
 	Vocab   int      `json:"vocab"`
 	Context int      `json:"context"`
-	Every   int      `json:"every,omitempty"` // one in this many predictions is kept; 0: all
-	Chunks  []string `json:"chunks"`          // what tokens each is of, as hashChunk says it
+	Every   int      `json:"every,omitempty"` // one prediction in this many is kept; 0: all
+	Chunks  []string `json:"chunks"`          // hash of each chunk's tokens, from hashChunk
 	TypeK   string   `json:"type_k"`
 	TypeV   string   `json:"type_v"`
 }
 
 func (h *baseHeader) rowBytes() int { return 12 + 2*h.Vocab }
 
-// identity is the model's file as text.
+// identity returns the identity of the model's file as text.
 func identity(e *engine.Engine) string {
 	id := e.Model().File.Identity()
 	return hex.EncodeToString(id[:])
 }
 
-// hashChunk is the start of the SHA-256 of a chunk's tokens, in hex.
+// hashChunk returns the start of the SHA-256 of a chunk's tokens, in hex.
 func hashChunk(c []llm.Token) string {
 	h := sha256.New()
-	_ = binary.Write(h, binary.LittleEndian, c) // a hash takes every write
+	_ = binary.Write(h, binary.LittleEndian, c) // writing to a hash never fails
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // SaveBase runs e over the chunks of a text and writes its log-probabilities,
-// in 16 bits each, to a file for later comparisons. The file appears when it
-// is whole. The perplexity is that of the run.
+// in 16 bits each, to a file for later comparisons. The file appears when it is
+// complete. SaveBase returns the perplexity of the run.
 func SaveBase(ctx context.Context, path string, e *engine.Engine, tokens []llm.Token, w Window) (PerplexityResult, error) {
 	chunks, err := w.chunks(tokens)
 	if err != nil {
@@ -150,11 +152,11 @@ type Base struct {
 	head baseHeader
 	path string
 	file *os.File
-	data int64 // where rows begin
+	data int64 // offset of the first row
 	row  []byte
 }
 
-// OpenBase opens a base file and checks that it is whole.
+// OpenBase opens a base file and checks that it is complete.
 func OpenBase(path string) (*Base, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -200,7 +202,7 @@ func (b *Base) readHeader() error {
 	return nil
 }
 
-// counted is the number of counted positions of a chunk.
+// counted returns the number of counted positions of a chunk.
 func (h *baseHeader) counted() int {
 	n, every := h.Context-1-h.Context/2, max(h.Every, 1)
 	return n/every + min(n%every, 1)
@@ -209,7 +211,7 @@ func (h *baseHeader) counted() int {
 // Close closes the file.
 func (b *Base) Close() error { return b.file.Close() }
 
-// check refuses a comparison with another model, vocabulary or text.
+// check rejects a comparison with another model, vocabulary or text.
 func (b *Base) check(e *engine.Engine, chunks [][]llm.Token, w *Window) error {
 	h, vocab := &b.head, e.Config().Vocab
 	switch {

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// TestBlocked checks the error of a mean over values that come in runs: with
-// runs of 64 equal values it is that of as many values as there are runs, and
-// with independent values that of single positions.
+// TestBlocked checks the standard error of a mean over values that come in
+// runs. With runs of 64 equal values, it is the error of as many values as
+// there are runs. With independent values, it is the error over single
+// positions.
 func TestBlocked(t *testing.T) {
 	const blocks = 400
 	seed := random(3)
@@ -20,8 +21,8 @@ func TestBlocked(t *testing.T) {
 			single.add(b, value())
 		}
 	}
-	// A uniform value has the variance 1/12; the estimate of a deviation from n
-	// blocks has a relative error of 1/√2n, here 3.5 %: four of these are allowed.
+	// A uniform value has the variance 1/12. A deviation that is estimated from n
+	// blocks has a relative error of 1/√2n, here 3.5 %. Four of these are allowed.
 	for name, c := range map[string]struct {
 		got blocked
 		n   float64

@@ -8,22 +8,22 @@ import (
 	"godwit/engine/eval/corpus"
 )
 
-// corpusParts are the texts of the corpus in the order in which Text mixes
-// them; corpus/README.md says where each is from.
+// corpusParts are the texts of the corpus, in the order in which Text mixes
+// them. Their sources are in corpus/README.md.
 var corpusParts = []string{"prose", "dialogue", "code", "table", "korean", "chinese", "arabic"}
 
 // All names the mixture of all parts of the corpus.
 const All = "all"
 
-// TextNames lists what Text takes.
+// TextNames lists the names that Text accepts.
 func TextNames() []string { return append([]string{All}, corpusParts...) }
 
-// piece is about how many bytes of a part stand together in the mixture: some
-// 500 tokens of English.
+// piece is the approximate number of consecutive bytes of one part in the
+// mixture, which is about 500 tokens of English.
 const piece = 2048
 
-// Text returns a part of the corpus in the binary, or, as All, whole lines of
-// every part in turn until each is used up.
+// Text returns a part of the corpus, which the binary embeds. All is a mixture:
+// whole lines of every part in turn, until each part is used up.
 func Text(name string) (string, error) {
 	if name != All {
 		if !slices.Contains(corpusParts, name) {

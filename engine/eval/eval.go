@@ -19,27 +19,28 @@ import (
 	"godwit/engine/llm"
 )
 
-// What is wrapped where there is too little to measure on.
+// Errors that are wrapped if there is too little to measure on.
 var (
 	ErrShort  = errors.New("text is too short")
 	ErrWindow = errors.New("window is too short")
 )
 
-// MinWindow is the least window that has a prediction to count in its second half.
+// MinWindow is the smallest window with a prediction to count in its second
+// half.
 const MinWindow = 4
 
 // Window cuts a text into chunks, each a fresh context. The predictions of the
 // second half of each chunk count. Source: llama.cpp's perplexity tool.
 type Window struct {
 	Context  int // tokens of a chunk
-	Chunks   int // at most this many; 0: all
-	Every    int // count one prediction of so many; 0: all
+	Chunks   int // maximum number of chunks; 0: all
+	Every    int // count one prediction in this many; 0: all
 	BOS      llm.Token
 	AddBOS   bool                // replace the first token of each chunk by BOS
 	Progress func(share float64) // may be nil
 }
 
-// chunks cuts tokens up.
+// chunks divides tokens into chunks.
 func (w *Window) chunks(tokens []llm.Token) ([][]llm.Token, error) {
 	if w.Context < MinWindow {
 		return nil, fmt.Errorf("%w: it has %d tokens; the minimum is %d", ErrWindow, w.Context, MinWindow)
@@ -73,7 +74,7 @@ func (w *Window) progress(share float64) {
 	}
 }
 
-// logSum is log Σ e^x, and an error if that is not a finite number.
+// logSum returns log Σ e^x, or an error if it is not finite.
 func logSum(row []float32) (float64, error) {
 	best := float32(math.Inf(-1))
 	for _, v := range row {
@@ -100,7 +101,7 @@ func (m *mean) add(x float64) { m.n, m.sum, m.squares = m.n+1, m.sum+x, m.square
 
 func (m *mean) value() float64 { return m.sum / m.n }
 
-// stderr is the standard error of the mean.
+// stderr returns the standard error of the mean.
 func (m *mean) stderr() float64 {
 	if m.n < 2 {
 		return 0
@@ -109,21 +110,21 @@ func (m *mean) stderr() float64 {
 	return math.Sqrt(math.Max(m.squares/m.n-v*v, 0) / (m.n - 1))
 }
 
-// blockTokens is how many neighbouring positions of a text are one observation
-// where a standard error is estimated.
+// blockTokens is the number of neighbouring positions of a text that count as
+// one observation in a standard error.
 const blockTokens = 64
 
-// blocked is a mean over positions whose standard error takes a block of
-// neighbours as one observation: what one error of a cache does to them it does
-// to all, so that they tell less than as many positions far apart.
+// blocked is a mean over positions. Its standard error counts a block of
+// neighbours as one observation. One error of a cache affects all positions of
+// a block, so they say less than the same number of distant positions.
 type blocked struct {
 	mean
 	last   int
 	blocks []mean
 }
 
-// add adds the value of a position of the block numbered so; the positions of
-// a block come one after another.
+// add adds the value of a position in the given block. The positions of a block
+// come one after another.
 func (b *blocked) add(block int, x float64) {
 	if len(b.blocks) == 0 || block != b.last {
 		b.last, b.blocks = block, append(b.blocks, mean{})
@@ -132,8 +133,8 @@ func (b *blocked) add(block int, x float64) {
 	b.blocks[len(b.blocks)-1].add(x)
 }
 
-// stderr is the standard error of the mean, from how the blocks scatter about it;
-// from single positions where there are fewer than two blocks.
+// stderr returns the standard error of the mean, from the spread of the blocks.
+// With fewer than two blocks, it uses single positions.
 func (b *blocked) stderr() float64 {
 	n := float64(len(b.blocks))
 	if n < 2 {
@@ -152,7 +153,7 @@ type PerplexityResult struct {
 	Perplexity float64   `json:"perplexity"`
 	Stderr     float64   `json:"stderr"`
 	Chunks     int       `json:"chunks"`
-	Tokens     int       `json:"tokens"` // predictions counted
+	Tokens     int       `json:"tokens"` // number of counted predictions
 	Running    []float64 `json:"running"`
 	TypeK      string    `json:"type_k"`
 	TypeV      string    `json:"type_v"`
@@ -193,10 +194,11 @@ func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 	return r, nil
 }
 
-// AutoName is what a cache is called whose types share out so many bits.
+// AutoName returns the name of a cache whose types are chosen for an average
+// number of bits.
 func AutoName(bits float64) string { return "auto " + strconv.FormatFloat(bits, 'g', -1, 64) }
 
-// Types are the names of the requested cache types.
+// Types returns the names of the requested cache types.
 func Types(e *engine.Engine) (k, v string) {
 	if bits := e.KV().Settings.AutoBits; bits > 0 {
 		return AutoName(bits), AutoName(bits)

@@ -92,8 +92,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestBase checks that a stored run gives what a live one gives, except for the
-// 16 bits of a stored log-probability.
+// TestBase checks that a stored run gives the same results as a live one,
+// except for rounding log-probabilities to 16 bits.
 func TestBase(t *testing.T) {
 	path := golden.Small(t, tiny)
 	tokens := arbitrary(150)
@@ -117,8 +117,8 @@ func TestBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Logits of the model span less than 40 nats, so a step is 6e-4 at most and
-	// the divergence of rounding by half a step at most step²/8.
+	// Logits of the model span less than 40 nats, so a step is at most 6e-4.
+	// Rounding by half a step causes a divergence of at most step²/8.
 	if limit := 6e-4 * 6e-4 / 8; self.Max > limit || self.Top1 != 1 || self.Tokens != p.Tokens {
 		t.Errorf("f16 against its own base: maximum %g, limit %g, top-1 %g", self.Max, limit, self.Top1)
 	}
@@ -158,7 +158,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestWrongBase checks that no base but the right one is compared with.
+// TestWrongBase checks that only the right base is accepted for a comparison.
 func TestWrongBase(t *testing.T) {
 	tokens, other := arbitrary(128), arbitrary(128)
 	other[3] = (other[3] + 1) % 320
@@ -262,15 +262,14 @@ func broken(t *testing.T, tensor string) string {
 	return path
 }
 
-// TestNaN checks that numbers gone wrong are reported with layer and token by
-// every measurement.
+// TestNaN checks that every measurement reports NaN with its layer and token.
 func TestNaN(t *testing.T) {
 	for tensor, layer := range map[string]string{
 		"blk.0.ffn_down.weight": "layer 0", "blk.1.ffn_down.weight": "layer 1", "output_norm.weight": "layer 1",
 		"blk.0.attn_k.weight": "layer 0", "blk.1.attn_k.weight": "layer 1", "blk.1.attn_v.weight": "layer 1", "blk.1.attn_norm.weight": "layer 1",
 	} {
 		path := broken(t, tensor)
-		for _, k := range []string{"f32", "q8_0"} { // a float cache holds NaN, a packed one does not
+		for _, k := range []string{"f32", "q8_0"} { // a float cache holds NaN; a packed one does not
 			e := open(t, path, k, k, 64)
 			tokens := arbitrary(64)
 			_, ppl := eval.Perplexity(t.Context(), e, tokens, eval.Window{Context: 64})
@@ -293,7 +292,7 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// tasksNaN checks that the tasks that generate report it too.
+// tasksNaN checks that the tasks that generate text report it too.
 func tasksNaN(t *testing.T, path, tensor, layer string) {
 	t.Helper()
 	s := little()
@@ -313,7 +312,7 @@ type peerRun struct {
 	running []float64 // perplexity after 1, 2, … chunks
 }
 
-// peerRuns reads those of a model.
+// peerRuns reads the peer's runs of a model.
 func peerRuns(t *testing.T, model string) (out []peerRun) {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(golden.Read(t, "models", "ppl", "ppl.csv"))).ReadAll()
@@ -366,10 +365,10 @@ func openPolicy(t *testing.T, path string, p kv.Pair, policy *int) *engine.Engin
 	return e
 }
 
-// peerBar is how much worse than the peer a pair may be, as a share; 0: the
-// pair is reported only, since its predictions are noise (turbo2 keys), or, as
-// without boundary layers, move by more than half a percent with the rounding of
-// attention alone.
+// peerBar is how much worse than the peer a pair may be, as a share. With 0 the
+// pair is only reported, because its predictions are noise (turbo2 keys) or
+// because, as without boundary layers, the rounding of attention alone changes
+// them by more than half a percent.
 func (r *peerRun) peerBar() float64 {
 	if r.plain {
 		return 0
@@ -385,11 +384,12 @@ func (r *peerRun) peerBar() float64 {
 	return 0.05
 }
 
-// TestPerplexity compares perplexities with the peer's, chunk by chunk: six
-// pairs over two chunks, all of the peer's over eight with GODWIT_TEST=all.
-// None may be worse; at f16 none may be better by more than 1 % over eight
-// chunks either: that is what the peer's 8-bit activations cost it, and over
-// fewer chunks chance has more of a say, with the root of their number.
+// TestPerplexity compares perplexities with the peer's, chunk by chunk. It runs
+// six pairs over two chunks, or with GODWIT_TEST=all all of the peer's pairs
+// over eight chunks. No pair may be worse. At f16, no pair may be more than 1 %
+// better over eight chunks either, because the peer's 8-bit activations cost it
+// that much. With fewer chunks the limit grows with the root of their number,
+// because chance matters more.
 func TestPerplexity(t *testing.T) {
 	text, err := eval.Text("prose")
 	if err != nil {
@@ -436,7 +436,7 @@ func TestPerplexity(t *testing.T) {
 	}
 }
 
-// TestAgree checks the counting.
+// TestAgree checks how choices are counted.
 func TestAgree(t *testing.T) {
 	base := []eval.Choice{{1, 3}, {2, 0.5}, {3, 0.1}, {4, 2}}
 	r := eval.Agree(base, []eval.Choice{{1, 9}, {2, 9}, {9, 9}, {4, 9}})
@@ -457,7 +457,7 @@ func TestChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Rows that are read and rows that are fed are the same bits.
+	// Prompt rows and single rows give the same bits.
 	for _, prompt := range []int{1, 13, 19} {
 		if behind, err := eval.Choices(t.Context(), e, tokens, prompt, nil); err != nil || !slices.Equal(behind, got[prompt:]) {
 			t.Errorf("behind %d tokens: %v, want %v, %v", prompt, behind, got[prompt:], err)

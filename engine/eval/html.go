@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// page is the report as one file that needs nothing else.
+// page is the report as one self-contained file.
 var page = template.Must(template.New("report").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Cache types on {{.Report.Model}}</title>
@@ -34,7 +34,7 @@ td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}svg{max-width:100%;height:
 // figure is a plot with a caption.
 type figure struct {
 	Caption string
-	Plot    template.HTML // made here; texts in it are escaped
+	Plot    template.HTML // generated here, with all texts escaped
 }
 
 // HTML writes the report as one self-contained page.
@@ -110,8 +110,8 @@ type series struct {
 	points []point
 }
 
-// people who cannot tell red from green can distinguish the colours too.
-// Source: Wong, "Points of view: Color blindness", Nature Methods 8, 2011.
+// Colours that red-green colour-blind people can distinguish too. Source: Wong,
+// "Points of view: Color blindness", Nature Methods 8, 2011.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
 
 // Sizes of a plot.
@@ -121,8 +121,9 @@ const (
 	plotRight, plotBottomMargin = 230, 50
 )
 
-// ticks are round numbers a step apart, the first no more than low and the last
-// no less than high, five or so; 0 and 1 if one of them is too large or NaN.
+// ticks returns about five round numbers at equal distances. The first is at
+// most low, and the last at least high. It returns 0 and 1 if low or high is
+// too large or NaN.
 func ticks(low, high float64) []float64 {
 	const most, largest = 5, 1e15
 	switch {
@@ -145,8 +146,8 @@ func ticks(low, high float64) []float64 {
 	return out
 }
 
-// logTicks are powers of ten likewise, as their exponents; and twice and five
-// times these where the powers are few.
+// logTicks returns the exponents of powers of ten that enclose the range. If
+// these are few, it also returns twice and five times each power.
 func logTicks(low, high float64) []float64 {
 	out := []float64{math.Floor(low)}
 	few := math.Ceil(high)-out[0] < 3
@@ -161,7 +162,7 @@ func logTicks(low, high float64) []float64 {
 	return out
 }
 
-// plot draws series as lines with dots; with logarithm y is a power of ten.
+// plot draws series as lines with dots. With logarithm, y is a power of ten.
 func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HTML {
 	low, high := point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}
 	for _, s := range list {
@@ -217,8 +218,8 @@ func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HT
 	return template.HTML(b.String())
 }
 
-// heat draws one square for each length and depth, with one fact above and
-// one of four below.
+// heat draws one square for each length and depth, with the result for one fact
+// in the upper half and for four facts in the lower half.
 func heat(grid []NeedleCell) template.HTML {
 	var lengths []int
 	var depths []float64

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Ticks are few, a round step apart, and enclose what they are for.
+// There are few ticks. They are a round step apart and enclose the range.
 func TestTicks(t *testing.T) {
 	for _, c := range [][2]float64{{0, 114}, {0, 1024}, {5580, 12240}, {0, 0}, {7, 7}, {-3, 0.02}, {0, 1e-7}, {1e6, 1e6 + 1}, {0, 3e12}} {
 		got := ticks(c[0], c[1])
@@ -38,7 +38,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// One item in sixteen is chance, six in eight are not.
+// One item in sixteen can be chance, but six in eight cannot.
 func TestCopiesLess(t *testing.T) {
 	items := func(n int, lost ...int) []bool {
 		x := make([]bool, 16)

@@ -11,13 +11,13 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// Floor is the share that f16 itself has to reach in a task. Under it the
-// model is too small, and what a cache type scores there says nothing.
+// Floor is the share that f16 itself has to reach in a task. Below it the model
+// is too small, and the result of a cache type means nothing.
 const Floor = 0.5
 
-// random is SplitMix64: the items of a seed are the same on every machine and
-// under every version of Go.
-// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
+// random is SplitMix64, so the items of a seed are the same on every machine and with
+// every version of Go. Source: Steele, Lea, Flood, "Fast splittable pseudorandom
+// number generators", 2014.
 type random uint64
 
 func (r *random) next() uint64 {
@@ -28,10 +28,10 @@ func (r *random) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number from 0 to n-1.
+// below returns a number from 0 to n-1.
 func (r *random) below(n int) int { return int(r.next() % uint64(n)) }
 
-// between is a number from low to high, both included.
+// between returns a number from low to high, both included.
 func (r *random) between(low, high int) int { return low + r.below(high-low+1) }
 
 func (r *random) word(alphabet string, n int) string {
@@ -69,7 +69,7 @@ func (m *mean) hit(ok bool) {
 type asker struct {
 	e   *engine.Engine
 	tok *tokenizer.Tokenizer
-	// filler is running text that stands between a fact and its question.
+	// filler is running text between a fact and its question.
 	filler []llm.Token
 }
 
@@ -81,7 +81,7 @@ func newAsker(e *engine.Engine) (*asker, error) {
 	return &asker{e: e, tok: tok, filler: tok.EncodeText(readPart("prose"), false, false)}, nil
 }
 
-// start is the beginning of a prompt.
+// start returns the beginning of a prompt.
 func (a *asker) start() []llm.Token {
 	if a.tok.AddBOS() && a.tok.BOS() >= 0 {
 		return []llm.Token{a.tok.BOS()}
@@ -101,8 +101,8 @@ func (a *asker) fill(n, seed int) []llm.Token {
 	return out
 }
 
-// continueLine returns the line with which the model continues. Two tokens more than
-// want has are enough to see whether it is exactly that line.
+// continueLine returns the rest of the line that the model writes. Two tokens more
+// than want has are enough to see whether it is exactly that line.
 func (a *asker) continueLine(ctx context.Context, prompt []llm.Token, want string) (string, error) {
 	text, _, err := answer(ctx, a.e, engine.Request{
 		Tokens: prompt, MaxTokens: len(a.encode(" "+want)) + 2, Stop: []string{"\n"},
@@ -110,7 +110,7 @@ func (a *asker) continueLine(ctx context.Context, prompt []llm.Token, want strin
 	return strings.TrimSpace(text), err
 }
 
-// room refuses a prompt that the context cannot hold.
+// room rejects a prompt that does not fit into the context.
 func (a *asker) room(what string, tokens int) error {
 	if most := a.e.Context(); tokens > most {
 		return fmt.Errorf("%w: %s of %d tokens does not fit into the context of %d", engine.ErrTooLong, what, tokens, most)
@@ -118,7 +118,7 @@ func (a *asker) room(what string, tokens int) error {
 	return nil
 }
 
-// repeated is the share of runs of n tokens that were there before.
+// repeated returns the share of runs of n tokens that occurred before.
 func repeated(tokens []llm.Token, n int) float64 {
 	if len(tokens) < n {
 		return 0
@@ -135,7 +135,7 @@ func repeated(tokens []llm.Token, n int) float64 {
 	return float64(again) / float64(len(tokens)-n+1)
 }
 
-// alike is the share of the longer list that both begin with.
+// alike returns the length of the common prefix as a share of the longer list.
 func alike(a, b []llm.Token) float64 {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -147,7 +147,7 @@ func alike(a, b []llm.Token) float64 {
 	return 1
 }
 
-// tooSmall is the note on a task that f16 does not do itself.
+// tooSmall returns the note for a task that f16 itself does not pass.
 func tooSmall(base Share) string {
 	if base.Items == 0 || base.Rate >= Floor {
 		return ""
@@ -155,5 +155,5 @@ func tooSmall(base Share) string {
 	return fmt.Sprintf("f16 itself scores %.2f, under the floor of %.2f: the model is too small for this task", base.Rate, Floor)
 }
 
-// round6 keeps results readable where digits beyond mean nothing.
+// round6 rounds to six digits, because more digits mean nothing.
 func round6(x float64) float64 { return math.Round(x*1e6) / 1e6 }

@@ -14,16 +14,16 @@ import (
 // KLDResult compares the distributions of a cache type with those of f16.
 type KLDResult struct {
 	Mean       float64 `json:"kld_mean"`   // nats
-	Stderr     float64 `json:"kld_stderr"` // this one and the next two by blocks of neighbouring positions
+	Stderr     float64 `json:"kld_stderr"` // this and the next two are computed over blocks of neighbouring positions
 	Median     float64 `json:"kld_median"`
 	P99        float64 `json:"kld_p99"`
 	P999       float64 `json:"kld_p999"`
 	Max        float64 `json:"kld_max"`
 	Top1       float64 `json:"top1"` // share of positions with the same likeliest token
 	Top1Stderr float64 `json:"top1_stderr"`
-	TopP       float64 `json:"top_p"` // tokens that both need for a probability of 0.9, over those that either needs
+	TopP       float64 `json:"top_p"` // tokens that both distributions need for a probability of 0.9, as a share of the tokens that either needs
 	TopPStderr float64 `json:"top_p_stderr"`
-	DeltaP     float64 `json:"delta_p_mean"` // change of the true token's probability
+	DeltaP     float64 `json:"delta_p_mean"` // change in the probability of the true token
 	DeltaPRMS  float64 `json:"delta_p_rms"`
 	Perplexity float64 `json:"perplexity"`
 	BasePPL    float64 `json:"perplexity_base"`
@@ -40,15 +40,16 @@ type kldStats struct {
 	setP, setQ                nucleus
 }
 
-// add compares one position, which lies in the block of the text numbered so;
-// truth is the token that really follows.
+// add compares one position in the given block of the text. truth is the token
+// that actually follows.
 func (s *kldStats) add(base, got []float32, truth llm.Token, block int) error {
 	zq, err := logSum(got)
 	if err != nil {
 		return err
 	}
-	// In one pass: with w = e^(b-top) and the sums Z of w and D of w(b-g), the
-	// divergence Σ p (log p − log q) is D/Z − log-sum of b + log-sum of g.
+	// One pass computes everything. With w = e^(b-top), and the sums Z of w and
+	// D of w(b-g), the divergence Σ p (log p − log q) is D/Z − log-sum of b +
+	// log-sum of g.
 	bestP, bestQ := 0, 0
 	for i := range base {
 		if base[i] > base[bestP] {
@@ -63,7 +64,7 @@ func (s *kldStats) add(base, got []float32, truth llm.Token, block int) error {
 	for i, b := range base {
 		w := math.Exp(float64(b) - top)
 		sum += w
-		if w > 0 { // what has no probability may be infinitely unlikely in both
+		if w > 0 { // a token without probability in both may be infinitely unlikely
 			diff += w * (float64(b) - float64(got[i]))
 		}
 	}
@@ -99,11 +100,11 @@ func (s *kldStats) result() KLDResult {
 	}
 }
 
-// nucleusMass is the probability that the likeliest tokens of a nucleus reach.
+// nucleusMass is the total probability of a nucleus.
 const nucleusMass = 0.9
 
 // nucleus finds the fewest tokens that together have a probability of
-// nucleusMass; it keeps its memory.
+// nucleusMass. It reuses its memory.
 type nucleus struct {
 	ids []int32
 	set []int32
@@ -112,8 +113,8 @@ type nucleus struct {
 // of returns the nucleus in ascending order.
 func (n *nucleus) of(logits []float32, sum float64) []int32 {
 	n.ids = n.ids[:0]
-	// What is less likely than this is in no nucleus: all such together have
-	// less than the mass outside.
+	// Less likely tokens are never in the nucleus, because all of them together
+	// have less than the remaining probability.
 	least := float32(sum + math.Log((1-nucleusMass)/float64(len(logits))))
 	for i, v := range logits {
 		if v >= least {
@@ -134,7 +135,8 @@ func (n *nucleus) of(logits []float32, sum float64) []int32 {
 	return n.set
 }
 
-// overlap is the share of the union of two ascending sets that is in both.
+// overlap returns the size of the intersection of two ascending sets, as a
+// share of their union.
 func overlap(a, b []int32) float64 {
 	both, i, j := 0, 0, 0
 	for i < len(a) && j < len(b) {
@@ -167,7 +169,7 @@ func KLD(ctx context.Context, base, e *engine.Engine, tokens []llm.Token, w Wind
 	return kld(ctx, e, tokens, w, prepare, func(_, n int) ([]float32, error) { return rows[n*vocab : (n+1)*vocab], nil })
 }
 
-// KLDFrom compares e with what SaveBase stored.
+// KLDFrom compares e with the log-probabilities that SaveBase stored.
 func KLDFrom(ctx context.Context, b *Base, e *engine.Engine, tokens []llm.Token, w Window) (KLDResult, error) {
 	chunks, err := w.chunks(tokens)
 	if err == nil {
@@ -181,8 +183,8 @@ func KLDFrom(ctx context.Context, b *Base, e *engine.Engine, tokens []llm.Token,
 	return kld(ctx, e, tokens, w, prepare, func(chunk, n int) ([]float32, error) { return row, b.read(row, chunk, n) })
 }
 
-// kld compares e with rows; prepare is called before each chunk, row for each
-// counted position of it.
+// kld compares e with rows. It calls prepare before each chunk, and row for
+// each counted position of the chunk.
 func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, prepare func(int, []llm.Token) error, row func(chunk, n int) ([]float32, error)) (KLDResult, error) {
 	chunks, err := w.chunks(tokens)
 	if err != nil {
@@ -218,32 +220,32 @@ func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, pr
 // Choice is the likeliest token at a position.
 type Choice struct {
 	ID     llm.Token `json:"id"`
-	Margin float32   `json:"margin"` // nats between it and the next
+	Margin float32   `json:"margin"` // difference to the second likeliest token, in nats
 }
 
 // AgreeResult is the share of positions at which decoding chooses the same
-// token as at f16, and how sure f16 is: where its two best tokens are close,
-// any change of the cache may swap them.
+// token as at f16. It also reports how sure f16 is, because any change of the
+// cache may swap two tokens that are close.
 type AgreeResult struct {
 	Agreement  float64 `json:"agreement"`
 	Stderr     float64 `json:"stderr"`
 	Tokens     int     `json:"tokens"`
 	First      int     `json:"first_difference"` // -1: none
 	Margin     float32 `json:"margin"`           // median of f16's margins, in nats
-	MarginLost float32 `json:"margin_lost"`      // the same where the choice differs; 0: nowhere
+	MarginLost float32 `json:"margin_lost"`      // median of f16's margins where the choice differs, in nats; 0 if it never does
 	TypeK      string  `json:"type_k"`
 	TypeV      string  `json:"type_v"`
 }
 
-// Choices reads the first tokens, so many of them, as a prompt, feeds the others
-// one at a time through decode, and returns the choice at each of these.
+// Choices reads the first tokens as a prompt, decodes the others one at a time,
+// and returns the choice at each of the others.
 func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, prompt int, progress func(share float64)) ([]Choice, error) {
 	var out []Choice
 	err := numbers(ctx, e, 0, tokens, func() error { return e.EachStep(ctx, tokens, prompt, choose(tokens, prompt, &out, progress)) })
 	return out, err
 }
 
-// choose appends the choice at every position that it is given.
+// choose appends the choice at every position for which it is called.
 func choose(tokens []llm.Token, prompt int, out *[]Choice, progress func(share float64)) func(int, []float32) error {
 	return func(pos int, row []float32) error {
 		best, next := 0, float32(math.Inf(-1))
@@ -259,7 +261,7 @@ func choose(tokens []llm.Token, prompt int, out *[]Choice, progress func(share f
 			}
 		}
 		c := Choice{llm.Token(best), row[best] - next}
-		if c.Margin > math.MaxFloat32 { // one token, or the others impossible
+		if c.Margin > math.MaxFloat32 { // a single token, or all others are impossible
 			c.Margin = math.MaxFloat32
 		}
 		*out = append(*out, c)
@@ -292,7 +294,7 @@ func Agree(base, got []Choice) AgreeResult {
 	return r
 }
 
-// median sorts x; 0 for none.
+// median sorts x and returns its median, or 0 if x is empty.
 func median(x []float32) float32 {
 	if len(x) == 0 {
 		return 0

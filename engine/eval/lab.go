@@ -19,7 +19,7 @@ import (
 // Task is a measurement of the lab.
 type Task string
 
-// The tasks, in the order in which a pair goes through them.
+// The tasks, in the order in which the lab runs them for a pair.
 const (
 	TaskKLD    Task = "kld" // and perplexity
 	TaskAgree  Task = "agree"
@@ -54,31 +54,32 @@ type Cell struct {
 	Choices []Choice      `json:"choices,omitempty"` // choices of the base, for agreement
 }
 
-// Progress is how far a lab is.
+// Progress is the progress of a lab.
 type Progress struct {
 	Task  Task
 	Pair  kv.Pair
 	Share float64       // share of everything, from 0 to 1
-	Left  time.Duration // about; 0 while nothing is known
+	Left  time.Duration // estimate; 0 if unknown
 }
 
 // Lab measures pairs of cache types on one model.
 type Lab struct {
 	Open    Opener
-	Context int    // the model's own, in tokens
-	Text    string // to measure on
-	Setup   string // whatever else decides a result: program, device, arithmetic, policies
-	// Base opens f16 where it is what pairs are compared with, without the
-	// settings under measurement, and BaseSetup is its Setup. nil: Open does.
+	Context int    // the model's context length, in tokens
+	Text    string // text to measure on
+	Setup   string // everything else that affects a result: program, device, arithmetic, policies
+	// Base opens the f16 cache that pairs are compared with, without the
+	// settings under measurement. BaseSetup is its Setup. If Base is nil, Open
+	// is used.
 	Base      Opener
 	BaseSetup string
 	Size      Size
-	Store     Results // where finished cells are kept
+	Store     Results // folder of finished cells
 	Fresh     bool    // measure finished cells again
-	// SkipUnable leaves copy, needle and sums that are not repeated out of pairs
-	// where f16 itself is under the floor.
+	// SkipUnable skips copy, needle and sums that are not repeated for all pairs
+	// if f16 itself is below the floor.
 	SkipUnable bool
-	// Progress is called with the share that is done; may be nil.
+	// Progress is called with the share that is done. It may be nil.
 	Progress func(Progress)
 
 	base map[Task]Cell
@@ -86,23 +87,24 @@ type Lab struct {
 	from time.Time
 }
 
-// basePair is what every pair is compared with.
+// basePair is the pair that all others are compared with.
 var basePair = kv.Pairs()[0]
 
-// subject is what a cell is about: a pair, or what all pairs are compared with.
+// subject is the subject of a cell: a pair, or the base that all pairs are
+// compared with.
 type subject struct {
 	kv.Pair
 	base bool
 }
 
-// plain reports whether f16 among the pairs is the base itself: where no
-// setting makes it something else.
+// plain reports whether f16 as one of the pairs is the same as the base, which
+// is so unless a setting makes them differ.
 func (l *Lab) plain() bool { return l.Base == nil || l.BaseSetup == l.Setup }
 
-// of is the subject of a pair.
+// of returns the subject of a pair.
 func (l *Lab) of(p kv.Pair) subject { return subject{p, p == basePair && l.plain()} }
 
-// key names a cell by everything that its result depends on.
+// key returns a name for a cell that contains everything its result depends on.
 func (l *Lab) key(t Task, s subject) string {
 	text := sha256.Sum256([]byte(l.Text))
 	setup := l.Setup
@@ -112,15 +114,15 @@ func (l *Lab) key(t Task, s subject) string {
 	skip := l.skips(t) && !s.base
 	b, err := json.Marshal([]any{"cell 4", t, s.Pair, s.base, skip, l.Size, text[:], setup})
 	if err != nil {
-		panic("eval: " + err.Error()) // plain data
+		panic("eval: " + err.Error()) // always succeeds for plain data
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:12])
 }
 
-// Run measures tasks for pairs. f16 comes first, whether it is among the pairs
-// or not. Cells finished before are taken from the store; each new one is
-// kept there at once.
+// Run measures tasks for pairs. f16 always comes first, even if it is not among
+// the pairs. Finished cells are taken from the store, and new ones are stored
+// at once.
 func (l *Lab) Run(ctx context.Context, tasks []Task, pairs []kv.Pair) ([]Cell, error) {
 	l.Size = l.Size.fit(l.Context)
 	l.base, l.from = map[Task]Cell{}, time.Now()
@@ -160,7 +162,7 @@ func (l *Lab) Run(ctx context.Context, tasks []Task, pairs []kv.Pair) ([]Cell, e
 			return cells, fmt.Errorf("%v: %w", s.Pair, err)
 		}
 	}
-	if !l.plain() && slices.Contains(pairs, basePair) { // two of one name: the base is not asked for
+	if !l.plain() && slices.Contains(pairs, basePair) { // both f16 subjects ran; only the one among the pairs is returned
 		cells = slices.DeleteFunc(cells, func(c Cell) bool { return c.Key == l.key(c.Task, all[0]) })
 	}
 	order := func(c Cell) int {
@@ -189,13 +191,13 @@ func (l *Lab) Known(tasks []Task, pairs []kv.Pair) ([]Cell, error) {
 	return cells, nil
 }
 
-// basePath is the file with f16's log-probabilities.
+// basePath returns the path of the file with f16's log-probabilities.
 func (l *Lab) basePath() string {
 	return filepath.Join(l.Store.Dir, "base-"+l.key(TaskKLD, subject{basePair, true}))
 }
 
-// keepBase sees to it that f16's log-probabilities are made again where a pair
-// needs them and an earlier run has thrown them away.
+// keepBase adds a run of f16 if a pair needs its log-probabilities and an
+// earlier run has deleted them.
 func (l *Lab) keepBase(todo [][]Task) error {
 	needed := slices.ContainsFunc(todo[1:], func(t []Task) bool { return slices.Contains(t, TaskKLD) })
 	if !needed || slices.Contains(todo[0], TaskKLD) {
@@ -213,12 +215,12 @@ func (l *Lab) keepBase(todo [][]Task) error {
 	return nil
 }
 
-// staleBase is when log-probabilities that nobody has taken along are no longer
-// those of a run under way.
+// staleBase is the age from which a file of log-probabilities no longer counts
+// as part of a run in progress.
 const staleBase = 24 * time.Hour
 
-// Close removes f16's log-probabilities, and what runs that were killed have
-// left of them: they are large and quickly made again.
+// Close removes f16's log-probabilities, including files that killed runs left
+// behind, because they are large and quickly computed again.
 func (l *Lab) Close() error {
 	files, err := os.ReadDir(l.Store.Dir)
 	if errors.Is(err, os.ErrNotExist) {

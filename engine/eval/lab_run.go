@@ -11,7 +11,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// subject opens the model with one pair and runs the tasks that are left.
+// subject opens the model with one pair and runs the remaining tasks.
 func (l *Lab) subject(ctx context.Context, p subject, tasks []Task) ([]Cell, error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -71,13 +71,13 @@ func (l *Lab) tell(t Task, p kv.Pair, part float64) {
 	l.Progress(s)
 }
 
-// skips reports whether a task may be left out. Sums that are repeated count for
-// every model: their answers have to be the same.
+// skips reports whether a task may be left out. Repeated sums are never skipped,
+// because every model must repeat its answers.
 func (l *Lab) skips(t Task) bool {
 	return l.SkipUnable && (t == TaskCopy || t == TaskNeedle || t == TaskArith && l.Size.Runs < 2)
 }
 
-// lacks says why a task cannot be measured, or is not worth it.
+// lacks returns the reason why a task cannot or need not be measured, or "".
 func (l *Lab) lacks(t Task, isBase bool) string {
 	s := &l.Size
 	short := t == TaskCopy && len(s.Distances) == 0 || t == TaskNeedle && len(s.Lengths) == 0 || t == TaskArith && len(s.SumDepths) == 0
@@ -90,7 +90,7 @@ func (l *Lab) lacks(t Task, isBase bool) string {
 	return ""
 }
 
-// measure fills a cell.
+// measure runs the task of a cell and stores its result in it.
 func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase bool, progress func(float64)) (err error) {
 	s := &l.Size
 	if c.Note = l.lacks(c.Task, isBase); c.Note != "" {
@@ -141,7 +141,8 @@ func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase boo
 	return err
 }
 
-// kld measures divergence and perplexity; f16's run is stored for the others.
+// kld measures divergence and perplexity. f16's run is stored for the other
+// pairs.
 func (l *Lab) kld(ctx context.Context, e *engine.Engine, isBase bool, progress func(float64)) (*KLDResult, error) {
 	tok, err := e.Model().Tokenizer()
 	if err != nil {
@@ -167,7 +168,7 @@ func (l *Lab) kld(ctx context.Context, e *engine.Engine, isBase bool, progress f
 	return &r, errors.Join(err, b.Close())
 }
 
-// agree measures the agreement of choices with f16's.
+// agree measures how often a pair makes the same choices as f16.
 func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []Choice, isBase bool, progress func(float64)) error {
 	tok, err := e.Model().Tokenizer()
 	if err != nil {

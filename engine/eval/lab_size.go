@@ -4,18 +4,18 @@ import (
 	"slices"
 )
 
-// Size is how much is measured.
+// Size sets how much is measured.
 type Size struct {
 	Window      int // tokens of a chunk of text
 	Chunks      int
-	Every       int   // one in this many predictions is compared; 0: all
-	Agree       int   // tokens fed one at a time
-	AgreeBehind int   // tokens read before them
+	Every       int   // one prediction in this many is compared; 0: all
+	Agree       int   // tokens decoded one at a time
+	AgreeBehind int   // prompt tokens before them
 	Distances   []int // distances of copied texts, in tokens
 	CopyItems   int
 	Lengths     []int // lengths of haystacks, in tokens
 	Depths      []float64
-	Shared      bool // the facts of all depths in one text only, not in one each too
+	Shared      bool // put the facts of all depths into one text only, and not into separate texts too
 	Trials      int
 	Sums        int
 	SumDepths   []int // tokens of text before the sums
@@ -28,7 +28,7 @@ type Size struct {
 	SpeedRuns   int
 }
 
-// Quick is a size for a look: minutes on a small model.
+// Quick is a size for a first impression. It takes minutes on a small model.
 func Quick() Size {
 	return Size{
 		Window: 512, Chunks: 2, Agree: 192, Distances: []int{200, 600}, CopyItems: 8,
@@ -37,7 +37,7 @@ func Quick() Size {
 	}
 }
 
-// Full is a size whose figures can be quoted.
+// Full is a size for results that can be published.
 func Full() Size {
 	return Size{
 		Window: 512, Chunks: 8, Agree: 1024, Distances: []int{200, 500, 1000, 2000, 4000}, CopyItems: 12,
@@ -46,7 +46,7 @@ func Full() Size {
 	}
 }
 
-// fit drops what a model's context cannot hold.
+// fit removes sizes that do not fit the model's context.
 func (s Size) fit(context int) Size {
 	holds := func(extra int) func(int) bool { return func(n int) bool { return n+extra > context } }
 	s.Window, s.Agree = min(s.Window, context), min(s.Agree, context)
@@ -58,7 +58,8 @@ func (s Size) fit(context int) Size {
 	return s
 }
 
-// context is the most tokens that the tasks need in one sequence.
+// context returns the largest number of tokens that the tasks need in one
+// sequence.
 func (s *Size) context() int {
 	n := max(s.Window, s.Agree+s.AgreeBehind, 512, s.Turns*(s.TurnTokens+48)+256)
 	for _, d := range s.Distances {
@@ -76,7 +77,7 @@ func (s *Size) context() int {
 	return n
 }
 
-// weight is about how much of the time a task takes.
+// weight returns the approximate share of the total time that a task takes.
 func (s *Size) weight(t Task) float64 {
 	switch t {
 	case TaskKLD:

@@ -20,7 +20,7 @@ import (
 )
 
 // little is a size for the tiny models, which have 320 tokens in their
-// vocabulary and a context of some thousand.
+// vocabulary and a context of a few thousand.
 func little() eval.Size {
 	s := eval.Quick()
 	s.Window, s.Chunks, s.Agree, s.Distances, s.CopyItems = 64, 2, 48, []int{40}, 4
@@ -47,7 +47,8 @@ func lab(t *testing.T, store string, opened *[]string) *eval.Lab {
 	}
 }
 
-// TestLab runs all tasks, then again: nothing may be measured twice.
+// TestLab runs all tasks twice, and the second run must not measure anything
+// again.
 func TestLab(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "results")
 	var opened []string
@@ -95,7 +96,8 @@ func TestLab(t *testing.T) {
 		t.Errorf("%d cells kept, %v", len(kept), err)
 	}
 	defer oldBases(t, store)()
-	// The base is gone after Close: another pair needs f16's run again, and that alone.
+	// After Close the base is gone. Another pair needs f16's run again, and
+	// nothing else.
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +117,8 @@ func TestLab(t *testing.T) {
 	checkReport(t, cells)
 }
 
-// oldBases puts another run's bases into a store: one stays until it is a day
-// old. The result looks after a lab has been closed.
+// oldBases adds base files of other runs to a store. The returned function,
+// called after a lab is closed, checks that only the recent one is left.
 func oldBases(t *testing.T, store string) func() {
 	t.Helper()
 	old, young := filepath.Join(store, "base-old"), filepath.Join(store, "base-young.part1")
@@ -137,8 +139,8 @@ func oldBases(t *testing.T, store string) func() {
 	}
 }
 
-// TestLabBase measures with a setting: f16 with it is compared with f16 without,
-// whose run serves other settings too.
+// TestLabBase measures with a setting. f16 with the setting is compared with f16
+// without it, whose run is shared with other settings.
 func TestLabBase(t *testing.T) {
 	store := t.TempDir()
 	var opened []string
@@ -152,7 +154,7 @@ func TestLabBase(t *testing.T) {
 			return open(ctx, k, v, context)
 		}
 		l.Open = func(ctx context.Context, _, _ string, context int) (*engine.Engine, error) {
-			return open(ctx, "q4_0", "q4_0", context) // what the setting makes of any pair
+			return open(ctx, "q4_0", "q4_0", context) // the effect of the setting on any pair
 		}
 		cells, err := l.Run(t.Context(), []eval.Task{eval.TaskKLD, eval.TaskAgree}, pairs)
 		if err != nil {
@@ -177,8 +179,8 @@ func TestLabBase(t *testing.T) {
 	}
 }
 
-// TestLabUnable checks that what f16 cannot do itself is left out, with the
-// reason, where that is asked.
+// TestLabUnable checks that tasks that f16 itself cannot do are skipped on
+// request, with the reason.
 func TestLabUnable(t *testing.T) {
 	var opened []string
 	l := lab(t, t.TempDir(), &opened)
@@ -196,7 +198,8 @@ func TestLabUnable(t *testing.T) {
 	}
 }
 
-// TestLabInterrupted checks that what was finished before an error is kept.
+// TestLabInterrupted checks that cells that were finished before an error are
+// kept.
 func TestLabInterrupted(t *testing.T) {
 	store := t.TempDir()
 	var opened []string
@@ -215,8 +218,8 @@ func TestLabInterrupted(t *testing.T) {
 	}
 }
 
-// TestLabUnwritable checks that nothing is measured for a folder that takes no
-// file, here a link to nowhere.
+// TestLabUnwritable checks that nothing is measured if the folder cannot be
+// written, here because it is a dangling link.
 func TestLabUnwritable(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "results")
 	if err := os.Symlink(store+"-not", store); err != nil {

@@ -9,25 +9,25 @@ import (
 	"godwit/engine/llm"
 )
 
-// ErrNaN is the class of errors about models that give logits that are no
-// numbers; they are reported and never averaged away.
+// ErrNaN is the class of errors about models whose logits are NaN or infinite.
+// Such logits are reported and never averaged.
 var ErrNaN = errors.New("logits are not numbers")
 
-// What NaN.Layer says beside the number of a layer.
+// Values of NaN.Layer that are not the number of a layer.
 const (
-	unknown = -1 - iota // nobody looked
-	packing             // with unpacked keys and values all is well
-	none                // the logits of a second run are numbers
+	unknown = -1 - iota // not determined
+	packing             // with unpacked keys and values, everything is finite
+	none                // the logits of a second run are finite
 )
 
-// NaN says where logits stopped being numbers.
+// NaN describes the first NaN or infinite value.
 type NaN struct {
 	Chunk  int
 	Tokens []llm.Token // tokens of the chunk
 	Pos    int         // first position with NaN or infinite logits or keys
 	Layer  int         // layer that made the NaN; negative: unknown
 	Rows   bool        // the fault is in keys or values; the logits are finite
-	source int         // the layer whose keys or values they are
+	source int         // the layer of these keys or values
 	TypeK  string
 	TypeV  string
 }
@@ -52,11 +52,11 @@ func (n *NaN) Error() string {
 	return at + fmt.Sprintf(", layer %d", n.Layer)
 }
 
-// Unwrap makes the class known to errors.Is.
+// Unwrap lets errors.Is find the class.
 func (n *NaN) Unwrap() error { return ErrNaN }
 
-// broken is the first layer that has written more keys or values that are no
-// numbers than before; -1 without one. It also returns the counts now.
+// broken returns the first layer that has written more NaN or infinite keys or
+// values than before, or -1. It also returns the current counts.
 func broken(ctx context.Context, e *engine.Engine, before []int64) (layer int, now []int64, err error) {
 	use, err := e.Usage(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func eachLogits(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.T
 	return numbers(ctx, e, chunk, tokens, func() error { return e.EachLogits(ctx, tokens, want, false, f) })
 }
 
-// numbers runs something over the tokens of a chunk; keys and values that are no
-// numbers, which attention takes for zeros, are a NaN too.
+// numbers calls run over the tokens of a chunk. NaN or infinite keys and values
+// are an error too, because attention reads them as zeros.
 func numbers(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Token, run func() error) error {
 	_, before, err := broken(ctx, e, nil)
 	if err == nil {
@@ -94,7 +94,7 @@ func numbers(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Toke
 	return err
 }
 
-// notNumbers adds the class to an error that names the layer already.
+// notNumbers adds the class to an error that already names the layer.
 func notNumbers(err error) error {
 	var odd *engine.NotNumbers
 	if errors.As(err, &odd) && !errors.Is(err, ErrNaN) {
@@ -103,9 +103,9 @@ func notNumbers(err error) error {
 	return err
 }
 
-// hidden asks whether a packed cache, which holds no NaN, keeps the logits
-// numbers: then a layer's keys or values are where they come from, and not what
-// the layer was given.
+// hidden checks whether the logits are finite with a packed cache, which cannot
+// hold NaN. Then the fault is in the keys or values of a layer, and not in the
+// layer's input.
 func (n *NaN) hidden(ctx context.Context, open Opener) error {
 	e, err := open(ctx, "q8_0", "q8_0", len(n.Tokens))
 	if err != nil {
@@ -126,8 +126,8 @@ func (n *NaN) hidden(ctx context.Context, open Opener) error {
 	return nil
 }
 
-// answer is e.Answer; logits that nothing can be chosen from, and keys and values
-// that are NaN, are a NaN.
+// answer is e.Answer. It returns a NaN if no token can be chosen from the logits,
+// or if keys or values are NaN.
 func answer(ctx context.Context, e *engine.Engine, r engine.Request) (string, *engine.Result, error) {
 	_, before, err := broken(ctx, e, nil)
 	if err != nil {
@@ -155,7 +155,7 @@ func answer(ctx context.Context, e *engine.Engine, r engine.Request) (string, *e
 	return "", nil, &NaN{Tokens: tokens, Pos: len(tokens) - 1, Layer: unknown}
 }
 
-// said is what is generated before a request fails.
+// said returns the tokens that are generated before a request fails.
 func said(ctx context.Context, e *engine.Engine, r engine.Request) (tokens []llm.Token) {
 	for most, n := r.MaxTokens, 1; n < most; n++ {
 		r.MaxTokens = n
@@ -168,12 +168,12 @@ func said(ctx context.Context, e *engine.Engine, r engine.Request) (tokens []llm
 	return tokens
 }
 
-// Opener opens the model under measurement with a pair of cache types and
-// room for one sequence of so many tokens.
+// Opener opens the model under measurement with a pair of cache types and room
+// for one sequence of context tokens.
 type Opener func(ctx context.Context, k, v string, context int) (*engine.Engine, error)
 
-// Locate completes an error that has a NaN in it with the layer and the first
-// token, by running the chunk again with an f32 cache. Other errors pass.
+// Locate adds the layer and the first token to an error that contains a NaN, by
+// running the chunk again with an f32 cache. It returns other errors unchanged.
 func Locate(ctx context.Context, open Opener, err error, typeK, typeV string) error {
 	var n *NaN
 	if !errors.As(err, &n) || n.Layer != unknown {

@@ -12,44 +12,45 @@ import (
 	"godwit/engine/kv"
 )
 
-// Limits is what a pair of types may cost.
+// Limits is the quality loss that a pair of types may have.
 type Limits struct {
-	Agreement float64 `json:"agreement"` // least share of equal choices
-	KLD       float64 `json:"kld_mean"`  // most mean divergence from f16, in nats
-	Copy      float64 `json:"copy"`      // least rate of exact copies, over f16's own rate; less by chance does not count
+	Agreement float64 `json:"agreement"` // lowest share of equal choices
+	KLD       float64 `json:"kld_mean"`  // highest mean divergence from f16, in nats
+	Copy      float64 `json:"copy"`      // lowest rate of exact copies, relative to f16's rate; a shortfall within chance is allowed
 }
 
-// DefaultLimits are those of the command line: an answer that a reader would
-// not tell from f16's.
+// DefaultLimits are the defaults of the command line. A reader could not tell
+// an answer within them from f16's.
 func DefaultLimits() Limits { return Limits{Agreement: 0.97, KLD: 0.05, Copy: 0.95} }
 
-// Ask is what a recommendation is for.
+// Ask describes the recommendation that is wanted.
 type Ask struct {
-	Context int   // tokens that have to fit
-	Budget  int64 // most bytes of cache; 0: no limit
+	Context int   // tokens that must fit
+	Budget  int64 // maximum bytes of the cache; 0: no limit
 	Pairs   []kv.Pair
 	Limits  Limits
 	// Plan describes the cache of a pair for a context, from metadata alone.
 	Plan func(p kv.Pair, context int) (kv.Plan, error)
 }
 
-// Recommendation is the smallest pair that keeps the limits.
+// Recommendation is the smallest pair within the limits.
 type Recommendation struct {
 	Found   bool      `json:"found"`
-	Best    kv.Pair   `json:"best"` // where Found
+	Best    kv.Pair   `json:"best"` // set if Found
 	Bytes   int64     `json:"bytes"`
 	Context int       `json:"ctx"`
 	Budget  int64     `json:"budget"`
 	Limits  Limits    `json:"limits"`
-	Tried   []Verdict `json:"tried"` // from the smallest
+	Tried   []Verdict `json:"tried"` // smallest first
 }
 
-// Verdict is what became of a pair. Measures are there where it was measured.
+// Verdict is the result for a pair. Its measurements are set if it was
+// measured.
 type Verdict struct {
 	kv.Pair
 	Bytes    int64    `json:"bytes"`
 	Passed   bool     `json:"passed"`
-	Reasons  []string `json:"reasons"` // why not
+	Reasons  []string `json:"reasons"` // reason for the rejection
 	Measured bool     `json:"measured"`
 
 	Agreement float64 `json:"agreement,omitempty"`
@@ -63,8 +64,8 @@ type candidate struct {
 	plan kv.Plan
 }
 
-// Recommend measures pairs from the smallest up until one keeps the limits.
-// Pairs that the model gives the same cache count once.
+// Recommend measures pairs from the smallest up, until one is within the
+// limits. Pairs that give the model the same cache count once.
 func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
 	rec := Recommendation{Context: a.Context, Budget: a.Budget, Limits: a.Limits, Tried: []Verdict{}}
 	list, err := a.candidates()
@@ -98,8 +99,8 @@ func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
 	return rec, l.Store.Recommend(&rec)
 }
 
-// overall turns the progress of the measurement of one pair into that of the
-// search, as if every pair had to be measured.
+// overall converts the progress of one pair's measurement to the progress of
+// the search, as if every pair had to be measured.
 func overall(told func(Progress), start time.Time, pair, pairs int) func(Progress) {
 	if told == nil {
 		return nil
@@ -113,7 +114,8 @@ func overall(told func(Progress), start time.Time, pair, pairs int) func(Progres
 	}
 }
 
-// candidates plans the pairs and puts the smallest first.
+// candidates plans the cache of each pair and sorts them by size, smallest
+// first.
 func (a *Ask) candidates() ([]candidate, error) {
 	var list []candidate
 	for _, p := range a.Pairs {
@@ -134,7 +136,7 @@ func samePlan(a, b *kv.Plan) bool {
 	})
 }
 
-// judge measures a pair and holds it to the limits.
+// judge measures a pair and compares it with the limits.
 func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
 	cells, err := l.Run(ctx, []Task{TaskKLD, TaskAgree, TaskCopy}, []kv.Pair{v.Pair})
 	if err != nil {
@@ -171,9 +173,9 @@ func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
 	return nil
 }
 
-// copiesLess reports whether fewer items were copied than that share of what
-// the base copied. The items are the same, so what is lost less what is gained
-// is chance within the root of both together.
+// copiesLess reports whether fewer items were copied than the given share of
+// the items that the base copied. The items are the same, so the difference of
+// losses and gains is chance if it is at most the root of their sum.
 func copiesLess(base, got []bool, share float64) bool {
 	var own, lost, gained float64
 	for i := range min(len(base), len(got)) {

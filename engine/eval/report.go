@@ -9,8 +9,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// Report is all that a run of the lab has to say. Keys of its JSON are only
-// ever added.
+// Report is the result of a lab run. Keys may be added to its JSON, but never
+// removed.
 type Report struct {
 	Model    string `json:"model"`
 	Arch     string `json:"arch"`
@@ -35,7 +35,7 @@ type Row struct {
 	Notes  []string
 }
 
-// Rows gathers the cells by pair, in the order of the cells.
+// Rows groups the cells by pair, in the order of the cells.
 func (r *Report) Rows() []Row {
 	var rows []Row
 	at := map[kv.Pair]int{}
@@ -87,7 +87,7 @@ func (r *Report) Notes() []string {
 	return out
 }
 
-// column is one figure of the table; empty text where it was not measured.
+// column is one figure of the table. Its text is empty if it was not measured.
 type column struct {
 	name string
 	of   func(r *Row) (value, stderr float64, ok bool)
@@ -99,7 +99,7 @@ func five(x float64) string    { return strconv.FormatFloat(x, 'f', 5, 64) }
 func three(x float64) string   { return strconv.FormatFloat(x, 'f', 3, 64) }
 func one(x float64) string     { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// shareOf is a rate that counts; one under the floor does not.
+// shareOf returns a rate, or false if the task has a note or no items.
 func shareOf(s *Share, note string) (float64, float64, bool) {
 	if note != "" || s.Items == 0 {
 		return 0, 0, false
@@ -182,8 +182,8 @@ var columns = []column{
 	}, one},
 }
 
-// Table is the report as lines of text: a head and a line for each pair. With
-// errors a column of standard errors follows each that has them.
+// Table returns the report as lines of text: a header and a line for each pair.
+// With errors, a column of standard errors follows each figure that has one.
 func (r *Report) Table(errors bool) [][]string {
 	rows := r.Rows()
 	head := []string{"K", "V"}

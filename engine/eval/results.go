@@ -13,21 +13,22 @@ import (
 	"strings"
 )
 
-// maxResult bounds a stored result that is read back.
+// maxResult limits the size of a stored result that is read back.
 const maxResult = 64 << 20
 
-// Results is the folder with what is known of one model: a file for every
-// finished cell, and the recommendation. It is found by the identity of the
-// model's file, so a renamed model keeps it and a changed one does not.
+// Results is the folder of one model's results. It has a file for every
+// finished cell, and the recommendation. Its name is the identity of the
+// model's file, so a renamed model keeps its results and a changed one does
+// not.
 type Results struct{ Dir string }
 
-// OpenResults returns the results of a model below root. The folder is made
+// OpenResults returns the results of a model below root. The folder is created
 // when something is stored.
 func OpenResults(root string, identity [32]byte) Results {
 	return Results{filepath.Join(root, hex.EncodeToString(identity[:16]))}
 }
 
-// write stores a value as JSON; the file appears when it is whole.
+// write stores a value as JSON. The file appears when it is complete.
 func (r Results) write(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
@@ -39,7 +40,7 @@ func (r Results) write(name string, v any) error {
 	})
 }
 
-// replace writes a file of the folder; it appears when it is whole.
+// replace writes a file of the folder. The file appears when it is complete.
 func (r Results) replace(name string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return err
@@ -58,8 +59,8 @@ func (r Results) replace(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// Try finds out whether results can be stored, since they take minutes to
-// measure: it writes about as much and removes it again.
+// Try checks that results can be stored, because they take minutes to measure.
+// It writes a file of about the same size and removes it.
 func (r Results) Try() error {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (r Results) Try() error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// read fills v from a file; false without a usable one.
+// read reads v from a file. It returns false if there is no usable file.
 func (r Results) read(name string, v any) (bool, error) {
 	f, err := os.Open(filepath.Join(r.Dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +89,7 @@ func (r Results) read(name string, v any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// What cannot be read is measured again.
+	// A file that cannot be read is measured again.
 	return json.Unmarshal(data, v) == nil, nil
 }
 
@@ -128,7 +129,7 @@ func (r Results) Cells() ([]Cell, error) {
 	return out, nil
 }
 
-// Recommendation returns what Recommend found last; nil where it never ran.
+// Recommendation returns the last result of Recommend, or nil if it never ran.
 func (r Results) Recommendation() (*Recommendation, error) {
 	var rec Recommendation
 	ok, err := r.read("recommendation.json", &rec)
@@ -141,5 +142,5 @@ func (r Results) Recommendation() (*Recommendation, error) {
 // Recommend stores a recommendation.
 func (r Results) Recommend(rec *Recommendation) error { return r.write("recommendation.json", rec) }
 
-// String is the folder.
+// String returns the folder.
 func (r Results) String() string { return fmt.Sprintf("results in %s", r.Dir) }

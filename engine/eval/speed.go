@@ -8,18 +8,18 @@ import (
 	"godwit/engine"
 )
 
-// SpeedResult is what a pair of types does to speed and memory.
+// SpeedResult is the speed and memory of a pair of types.
 type SpeedResult struct {
 	Depths  []SpeedDepth `json:"depths"`
-	Planned int64        `json:"bytes_planned"` // cache, as the layout says
-	InUse   int64        `json:"bytes"`         // cache, as the device holds it
+	Planned int64        `json:"bytes_planned"` // size of the cache in the layout
+	InUse   int64        `json:"bytes"`         // size of the cache on the device
 	PerTok  int          `json:"bytes_per_token"`
 	TypeK   string       `json:"type_k"`
 	TypeV   string       `json:"type_v"`
 }
 
-// SpeedDepth is the speed with so many tokens in the context before, in tokens
-// a second, with the standard error over the runs.
+// SpeedDepth is the speed at a context length, in tokens per second, with the
+// standard error over the runs.
 type SpeedDepth struct {
 	Depth         int     `json:"depth"`
 	Prefill       float64 `json:"prefill_ts"`
@@ -28,8 +28,8 @@ type SpeedDepth struct {
 	DecodeStderr  float64 `json:"decode_stderr"`
 }
 
-// Speed times reading prompt tokens and generating gen tokens at each depth,
-// runs times after one that is not timed.
+// Speed measures reading prompt tokens and generating gen tokens at each depth.
+// It makes one untimed run and then the given number of timed runs.
 func Speed(ctx context.Context, e *engine.Engine, depths []int, prompt, gen, runs int, progress func(float64)) (SpeedResult, error) {
 	r := SpeedResult{Planned: e.KV().Bytes(), PerTok: e.KV().BytesPerToken()}
 	r.TypeK, r.TypeV = Types(e)
@@ -38,7 +38,7 @@ func Speed(ctx context.Context, e *engine.Engine, depths []int, prompt, gen, run
 		return r, err
 	}
 	r.InUse = use.Memory.Cache
-	// The device may round up, the plan may not be off by more than 1 %.
+	// The device may round up, so the plan may be off by at most 1 %.
 	if off := math.Abs(float64(r.InUse-r.Planned)) / float64(max(r.Planned, 1)); off > 0.01 {
 		return r, fmt.Errorf("the cache takes %d bytes, the plan says %d: %.1f %% off", r.InUse, r.Planned, 100*off)
 	}

@@ -12,31 +12,31 @@ import (
 	"godwit/engine/llm"
 )
 
-// CopyResult is how often a planted text is given back exactly.
+// CopyResult is how often a planted text is copied exactly.
 type CopyResult struct {
 	Share
 	Distances []CopyDistance   `json:"distances"`
 	Kinds     map[string]Share `json:"kinds"`
-	Exact     []bool           `json:"exact"` // item by item
+	Exact     []bool           `json:"exact"` // result of each item
 	Note      string           `json:"note,omitempty"`
 	TypeK     string           `json:"type_k"`
 	TypeV     string           `json:"type_v"`
 }
 
-// CopyDistance is the rate for texts so many tokens back.
+// CopyDistance is the rate at one distance in tokens.
 type CopyDistance struct {
 	Tokens int `json:"tokens"`
 	Share
 }
 
-// copyNames are names of people and places in several scripts, among them
-// foreign ones as Korean spells them: rare syllables that no model guesses.
+// copyNames are names of people and places in several scripts. They include
+// foreign names in Korean spelling, whose rare syllables no model guesses.
 var copyNames = []string{
 	"Marguerite Delacroix-Vasseur", "크리스토퍼 콜럼버스", "Ингеборга Дапкунайте", "레오나르도 다빈치",
 	"Søren Kjærgaard", "محمود درويش", "알렉산드르 푸시킨", "Nguyễn Thị Minh Khai", "諸葛亮", "드미트리 쇼스타코비치",
 }
 
-// copyKinds make one text each.
+// copyKinds are functions that each make one text.
 var copyKinds = []struct {
 	name string
 	make func(r *random) string
@@ -51,8 +51,8 @@ var copyKinds = []struct {
 	{"name", func(r *random) string { return copyNames[r.below(len(copyNames))] }},
 }
 
-// Copy plants items, running text of each distance behind them, and asks for
-// every item.
+// Copy plants items, adds running text of each distance after them, and asks
+// for every item.
 func Copy(ctx context.Context, e *engine.Engine, distances []int, items int, progress func(float64)) (CopyResult, error) {
 	r := CopyResult{Kinds: map[string]Share{}, Exact: []bool{}}
 	r.TypeK, r.TypeV = Types(e)
@@ -98,7 +98,7 @@ func Copy(ctx context.Context, e *engine.Engine, distances []int, items int, pro
 	return r, nil
 }
 
-// recordName is a letter and a digit: A1, B2, …
+// recordName returns a letter and a digit: A1, B2, …
 func recordName(i int) string { return string(rune('A'+i%26)) + strconv.Itoa(1+i%9) }
 
 // NeedleResult is how often a fact is found in a long text.
@@ -110,7 +110,8 @@ type NeedleResult struct {
 	TypeV string       `json:"type_v"`
 }
 
-// NeedleCell is one length and depth; Keys is how many facts the text has.
+// NeedleCell is the result for one length and depth. Keys is the number of
+// facts in the text.
 type NeedleCell struct {
 	Tokens int     `json:"tokens"`
 	Depth  float64 `json:"depth"` // 0: at the start
@@ -120,12 +121,14 @@ type NeedleCell struct {
 
 var needleCities = []string{"Lisbon", "Nairobi", "Oslo", "Quito", "Seoul", "Tunis", "Vienna", "Zagreb"}
 
-// MaxDepths is the most depths of Needle: so many facts have different names.
+// MaxDepths is the largest number of depths for Needle, because only this many
+// facts have different names.
 var MaxDepths = len(needleCities)
 
-// Needle hides facts in texts of each length at each depth, alone and, unless
-// there is one depth, all in one text, and asks for each. With shared only the
-// latter: a length is then read once and not once more for each depth.
+// Needle hides facts in texts of each length at each depth, and asks for each
+// fact. Each fact is alone in a text, and if there are several depths, all
+// facts are also together in one text. With shared it uses only the text with
+// all facts, so each length is read once instead of once per depth.
 func Needle(ctx context.Context, e *engine.Engine, lengths []int, depths []float64, shared bool, trials int, progress func(float64)) (NeedleResult, error) {
 	r := NeedleResult{}
 	r.TypeK, r.TypeV = Types(e)
@@ -168,8 +171,8 @@ func Needle(ctx context.Context, e *engine.Engine, lengths []int, depths []float
 	return r, nil
 }
 
-// find hides a fact at each depth of a text of n tokens, asks for every one, and
-// adds to the cell of its depth whether it was found.
+// find hides a fact at each depth of a text of n tokens, asks for every fact,
+// and records in the cell of its depth whether it was found.
 func (a *asker) find(ctx context.Context, n int, depths []float64, trial int, cells []mean) error {
 	seed := random(n*1000 + int(depths[0]*100)*10 + len(depths)*7 + trial)
 	first := seed.below(len(needleCities))
@@ -213,13 +216,13 @@ type ArithResult struct {
 	TypeV  string           `json:"type_v"`
 }
 
-// SumDepth is the rate behind a text of so many tokens.
+// SumDepth is the rate after a text of the given number of tokens.
 type SumDepth struct {
 	Tokens int `json:"tokens"`
 	Share
 }
 
-// arithKinds make a question and its answer.
+// arithKinds are functions that each make a question and its answer.
 var arithKinds = []struct {
 	name string
 	make func(r *random) (string, int)
@@ -238,12 +241,12 @@ var arithKinds = []struct {
 	}},
 }
 
-// sumTokens is room for the worked examples, a sum and its answer.
+// sumTokens is the room for the worked examples, a sum and its answer.
 const sumTokens = 320
 
-// Arith asks for sums behind worked examples, and before these a text of each
-// depth. The first of each kind is asked runs times, and has to give the same text
-// each time.
+// Arith asks for sums after worked examples, which follow a text of each depth.
+// The first sum of each kind is asked runs times, and must give the same text each
+// time.
 func Arith(ctx context.Context, e *engine.Engine, depths []int, items, runs int, progress func(float64)) (ArithResult, error) {
 	r := ArithResult{Kinds: map[string]Share{}, Equal: true, Runs: runs}
 	r.TypeK, r.TypeV = Types(e)
@@ -294,8 +297,8 @@ func Arith(ctx context.Context, e *engine.Engine, depths []int, items, runs int,
 	return r, nil
 }
 
-// sum asks several times, and says whether the answer is right and the same
-// each time.
+// sum asks a question several times, and reports whether the answer is right
+// and whether it is always the same.
 func (a *asker) sum(ctx context.Context, prompt []llm.Token, want string, times int) (ok, equal bool, err error) {
 	first, equal := "", true
 	for n := range times {

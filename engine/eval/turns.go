@@ -10,7 +10,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// questions are the user's side of the chat.
+// questions are the user's messages in the chat.
 var questions = []string{
 	"Hello! I would like to plan a small vegetable garden. Where do I start?",
 	"The place gets sun only in the morning. Which vegetables do well there?",
@@ -24,18 +24,18 @@ var questions = []string{
 	"Thank you. Please sum up the whole plan in three sentences.",
 }
 
-// TurnsResult is how a chat at temperature 0 goes.
+// TurnsResult is the result of a chat at temperature 0.
 type TurnsResult struct {
-	Repeated  float64   `json:"repeated"`  // share of 8-grams of the answers that were there before in the same answer
-	Agreement float64   `json:"agreement"` // mean over turns of the share of an answer that begins as f16's
+	Repeated  float64   `json:"repeated"`  // share of 8-grams in the answers that occurred earlier in the same answer
+	Agreement float64   `json:"agreement"` // mean share of an answer that begins like f16's
 	Stderr    float64   `json:"stderr"`
-	Turns     []float64 `json:"turns"` // share of each turn, each after f16's own answers
+	Turns     []float64 `json:"turns"` // share for each turn, each after f16's own answers
 	Tokens    int       `json:"tokens"`
 	Note      string    `json:"note,omitempty"`
 	TypeK     string    `json:"type_k"`
 	TypeV     string    `json:"type_v"`
 
-	// Answers are f16's, for the pairs compared with it.
+	// Answers holds f16's answers, for comparison with other pairs.
 	Answers []Turn `json:"answers,omitempty"`
 }
 
@@ -45,9 +45,9 @@ type Turn struct {
 	Tokens []llm.Token `json:"tokens"`
 }
 
-// Turns runs a chat of at most ten turns, each answer at most so many tokens.
-// Without base it is the base; with one each turn is also asked behind the
-// base's answers, so that one difference does not spoil the turns after it.
+// Turns runs a chat of at most ten turns with a limit of tokens per answer.
+// Without base, the chat is the base. With base, each turn is also asked after
+// the base's answers, so that one difference does not affect later turns.
 func Turns(ctx context.Context, e *engine.Engine, turns, tokens int, base []Turn, progress func(float64)) (TurnsResult, error) {
 	r := TurnsResult{Turns: []float64{}}
 	r.TypeK, r.TypeV = Types(e)
@@ -87,8 +87,8 @@ func Turns(ctx context.Context, e *engine.Engine, turns, tokens int, base []Turn
 	return r, nil
 }
 
-// chat answers the questions; behind the answers of lead where given, else
-// behind its own.
+// chat answers the questions. If lead is set, each question follows lead's
+// answers, otherwise it follows its own.
 func chat(ctx context.Context, e *engine.Engine, turns, tokens int, lead []Turn, done func(int)) ([]Turn, error) {
 	type message struct {
 		Role    string `json:"role"`

@@ -22,7 +22,7 @@ import (
 // ErrGone is wrapped by errors about mapped memory that cannot be read.
 var ErrGone = errors.New("the file was cut short, or its disk is gone")
 
-// Error says which file lost pages.
+// Error names the file that lost pages.
 type Error struct {
 	Path    string // empty if no named mapping holds the address
 	Address uintptr
@@ -35,10 +35,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s cannot be read any more: %v", e.Path, ErrGone)
 }
 
-// Unwrap makes the class known to errors.Is.
+// Unwrap lets errors.Is find the class.
 func (e *Error) Unwrap() error { return ErrGone }
 
-// mapping is a named part of the address space, which belongs to the process.
+// mapping is a named part of the process's address space.
 type mapping struct {
 	from, to uintptr
 	path     string
@@ -49,7 +49,7 @@ var (
 	mappings []*mapping
 )
 
-// Name says which file lies in data until forget is called.
+// Name records which file is mapped at data, until forget is called.
 func Name(data []byte, path string) (forget func()) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
 	m := &mapping{from, from + uintptr(len(data)), path}
@@ -63,7 +63,8 @@ func Name(data []byte, path string) (forget func()) {
 	}
 }
 
-// From is the error of a recovered panic; false for a panic of another kind.
+// From returns the error of a recovered panic, or false for a panic of another
+// kind.
 func From(recovered any) (error, bool) {
 	r, ok := recovered.(interface{ Addr() uintptr }) // see debug.SetPanicOnFault
 	if !ok {
@@ -80,8 +81,8 @@ func From(recovered any) (error, bool) {
 	return e, true
 }
 
-// Guard calls f and returns its error, or an [Error] where f read memory that is
-// gone. Other panics pass.
+// Guard calls f and returns its error, or an [Error] if f read mapped memory
+// that is gone. Other panics pass through.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

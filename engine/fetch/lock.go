@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TryLock takes the lock file at path if nobody holds it, in this process or
-// another. The file stays in place: the system drops the lock when its holder
+// TryLock takes the lock file at path if no process holds it, including this
+// one. The file stays in place. The system releases the lock when its holder
 // ends, however that happens.
 func TryLock(path string) (unlock func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -18,7 +18,7 @@ func TryLock(path string) (unlock func(), ok bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	unlock = func() { f.Close() } // closing drops the lock; nothing was written
+	unlock = func() { f.Close() } // closing releases the lock; nothing was written
 	if !tryLock(f) {
 		unlock()
 		return nil, false, nil
@@ -26,7 +26,7 @@ func TryLock(path string) (unlock func(), ok bool, err error) {
 	return unlock, true, nil
 }
 
-// Lock is TryLock that waits for its turn.
+// Lock is TryLock, but waits for the lock.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		unlock, ok, err := TryLock(path)

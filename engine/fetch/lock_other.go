@@ -4,6 +4,6 @@ package fetch
 
 import "os"
 
-// tryLock has nothing to lock with here: two processes that fetch at once do
-// the work twice, and the last rename wins.
+// tryLock does nothing, because this system has no file locks. Two processes
+// that fetch at the same time do the work twice, and the last rename wins.
 func tryLock(*os.File) bool { return true }

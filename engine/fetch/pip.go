@@ -15,8 +15,8 @@ import (
 )
 
 // download gets wheels into a new folder below tmp and returns their paths in
-// the order of packages ("name==version"). Wheels only: pip runs no code of
-// theirs.
+// the order of packages ("name==version"). It accepts only wheels, because pip
+// runs no code from them.
 func download(ctx context.Context, tmp string, packages []string, progress Progress, total int64) ([]string, error) {
 	dest := filepath.Join(tmp, "wheels")
 	args := append([]string{"--only-binary", ":all:"}, packages...)
@@ -35,8 +35,8 @@ func download(ctx context.Context, tmp string, packages []string, progress Progr
 	return wheels, nil
 }
 
-// pip runs "pip download --no-deps" into dest, with tmp for pip's own
-// temporary files, whose growth is the progress.
+// pip runs "pip download --no-deps" into dest. tmp is for pip's own temporary
+// files, whose growth is the progress.
 func pip(ctx context.Context, tmp, dest string, args []string, progress Progress, total int64) error {
 	python, err := python(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func python(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%w (install python3 and python3-pip): %w", ErrNoPip, errors.Join(tried...))
 }
 
-// lastError is the last line of pip's output that speaks of an error.
+// lastError returns the last line of pip's output that mentions an error.
 func lastError(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -119,7 +119,8 @@ func watch(dir string, progress Progress, total int64) (stop func()) {
 	}
 }
 
-// size adds up the files below dir, leaving out what vanishes meanwhile.
+// size adds up the sizes of the files below dir. It ignores files that
+// disappear in the meantime.
 func size(dir string) int64 {
 	var n int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

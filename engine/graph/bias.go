@@ -2,16 +2,17 @@ package graph
 
 import "math"
 
-// Bias is what attention adds to a score for the distance between query and key.
-// The zero value adds nothing.
+// Bias is added to the scores of attention, depending on the distance between
+// query and key. The zero value adds nothing.
 type Bias struct {
-	// ALiBi lowers the score by slope·distance, with a slope for each head: 2^(-ALiBi·(h+1)/n)
-	// for the first n heads, n the largest power of two up to their number, and
-	// 2^(-ALiBi·(2(h-n)+1)/2n) for the others. Source: arXiv 2108.12409.
+	// ALiBi lowers the score by slope·distance. Each head has a slope: 2^(-ALiBi·(h+1)/n) for
+	// the first n heads, and 2^(-ALiBi·(2(h-n)+1)/2n) for the others, where n is the largest
+	// power of two that is at most the number of heads. Source: arXiv 2108.12409.
 	ALiBi float32
-	// Relative is [heads, buckets]: a learned value for each bucket of distances, the
-	// first half of them exact, the others spaced by logarithm up to 128; without a causal
-	// mask half of the buckets stand for keys behind the query. Source: arXiv 1910.10683.
+	// Relative is [heads, buckets], with a learned value for each bucket of distances. The
+	// first half of the buckets are exact, and the others are spaced logarithmically up to
+	// 128. Without a causal mask, half of the buckets are for keys after the query.
+	// Source: arXiv 1910.10683.
 	Relative *Weight
 }
 
@@ -34,7 +35,8 @@ func (b *Bias) Slope(head, heads int) float32 {
 // farthest is the smallest distance in the last bucket, which all larger ones share.
 const farthest = 128
 
-// Bucket returns the bucket of a key so many positions behind the query.
+// Bucket returns the bucket of a key. behind is the key's position minus the
+// query's. both means that there is no causal mask.
 func (b *Bias) Bucket(behind int, both bool) int {
 	n, first := b.Relative.Rows(), 0
 	if both {
@@ -54,9 +56,9 @@ func (b *Bias) Bucket(behind int, both bool) int {
 	return first + min(int(far), n-1)
 }
 
-// Sees returns the positions from up to, but not including, to that a row at pos of a
-// sequence of length cells sees. With Bidirectional a window reaches half of its
-// width to either side.
+// Sees returns the range of positions [from, to) that a row at pos sees in a
+// sequence of the given length. With Bidirectional, half of the window is on
+// either side of the row.
 func (a *Attention) Sees(pos, length int) (from, to int) {
 	to = length
 	if !a.Bidirectional {

@@ -2,8 +2,8 @@ package graph
 
 import "godwit/engine/llm"
 
-// Embed looks up a row of w for each token, adapters included: an embedding's
-// adapters are A [rank, rows] and B [rank, cols].
+// Embed looks up a row of w for each token, including adapters. The adapters of
+// an embedding are A [rank, rows] and B [rank, cols].
 func (b *Builder) Embed(w *Weight, scale float32, from Lookup) Value {
 	if scale == 0 {
 		scale = 1
@@ -20,7 +20,7 @@ func (b *Builder) Embed(w *Weight, scale float32, from Lookup) Value {
 	return y
 }
 
-// Input reads rows of that width from the batch.
+// Input reads rows of the given width from the batch.
 func (b *Builder) Input(width int) Value {
 	if b.err != nil {
 		return 0
@@ -28,7 +28,7 @@ func (b *Builder) Input(width int) Value {
 	return b.addRows(Input{}, Info{Width: width})
 }
 
-// Linear computes x·wᵀ + bias, w's own scale and adapters included.
+// Linear computes x·wᵀ + bias, including the scale and the adapters of w.
 func (b *Builder) Linear(x Value, w, bias *Weight) Value {
 	if b.Width(x) != w.Cols() && b.err == nil {
 		return b.fail("linear", "%s takes %d columns, given %d", w.Name, w.Cols(), b.Width(x))
@@ -44,7 +44,7 @@ func (b *Builder) Linear(x Value, w, bias *Weight) Value {
 	}
 	for _, a := range b.adapters[w.Name] {
 		if a.lookup(w) {
-			continue // an embedding's adapter; the output matrix that shares its weight has none
+			continue // an embedding's adapter does not apply to the output matrix that shares its weight
 		}
 		if a.A.Cols() != w.Cols() || a.A.Rows() != a.B.Cols() || a.B.Rows() != w.Rows() {
 			return b.fail("adapter", "%s: %v and %v on %v", w.Name, a.A.Shape, a.B.Shape, w.Shape)
@@ -64,7 +64,7 @@ func (b *Builder) HeadLinear(x Value, w *Weight) Value {
 	return b.add(HeadLinear{w}, w.Rows()*w.Mats(), x)
 }
 
-// Norm normalises groups of group columns, 0 for the whole row.
+// Norm normalises groups of group columns. 0 means the whole row.
 func (b *Builder) Norm(x Value, kind NormKind, w, bias *Weight, eps float32, group int) Value {
 	width := b.Width(x)
 	if group == 0 {
@@ -86,7 +86,7 @@ func (b *Builder) RMSNorm(x Value, w *Weight, eps float32) Value {
 	return b.Norm(x, RMS, w, nil, eps, 0)
 }
 
-// Affine computes x·w + bias with repeating vectors; either may be nil.
+// Affine computes x·w + bias with repeating vectors. Either vector may be nil.
 func (b *Builder) Affine(x Value, w, bias *Weight) Value {
 	for _, p := range []*Weight{w, bias} {
 		if p != nil && b.err == nil && b.Width(x)%p.Elems() != 0 {
@@ -113,7 +113,7 @@ func (b *Builder) Rope(x Value, r Rope) Value {
 	return b.add(r, w, x)
 }
 
-// Temperature sharpens queries with their position; a zero Scale leaves x
+// Temperature scales queries up with their position. A zero Scale leaves x
 // unchanged.
 func (b *Builder) Temperature(x Value, t Temperature) Value {
 	if t.Scale == 0 {
@@ -153,7 +153,8 @@ func (b *Builder) SelfAttend(q, k, v Value, a SelfAttend) Value {
 	return b.add(a, w, q, k, v)
 }
 
-// Merge joins rows adjacent rows into one output row; with mean it takes their mean.
+// Merge joins the given number of adjacent rows into one output row. With mean
+// it computes their mean.
 func (b *Builder) Merge(x Value, rows int, mean bool) Value {
 	if b.err != nil {
 		return 0
@@ -184,7 +185,7 @@ func (b *Builder) Supplied(x Value, part int, add bool) Value {
 	return b.add(Supplied{part, add}, b.Width(x), x)
 }
 
-// Add sums x and y.
+// Add computes x + y.
 func (b *Builder) Add(x, y Value) Value {
 	if b.err == nil && b.Width(x) != b.Width(y) {
 		return b.fail("add", "%d and %d columns", b.Width(x), b.Width(y))
@@ -192,7 +193,7 @@ func (b *Builder) Add(x, y Value) Value {
 	return b.add(Add{}, b.Width(x), x, y)
 }
 
-// Mul multiplies x by y. With y narrower, each column of y scales a group of
+// Mul multiplies x by y. If y is narrower, each column of y scales a group of
 // width(x)/width(y) columns.
 func (b *Builder) Mul(x, y Value) Value {
 	if b.err == nil && b.Width(x)%b.Width(y) != 0 {
@@ -209,8 +210,7 @@ func (b *Builder) Scale(x Value, by float32) Value {
 	return b.add(Scale{by}, b.Width(x), x)
 }
 
-// Softcap bounds x to (-limit, limit) by tanh; a limit of 0 leaves it
-// unchanged.
+// Softcap bounds x to (-limit, limit) by tanh. A limit of 0 leaves x unchanged.
 func (b *Builder) Softcap(x Value, limit float32) Value {
 	if limit == 0 {
 		return x
@@ -229,8 +229,8 @@ func (b *Builder) Glu(gate, up Value, f Func, limit float32) Value {
 	return b.add(Glu{f, limit}, b.Width(gate), gate, up)
 }
 
-// Slice takes columns [first, first+take) of every group of group columns,
-// 0 for the whole row.
+// Slice takes columns [first, first+take) of every group of group columns. 0
+// means the whole row.
 func (b *Builder) Slice(x Value, group, first, take int) Value {
 	w := b.Width(x)
 	if group == 0 {
@@ -245,7 +245,7 @@ func (b *Builder) Slice(x Value, group, first, take int) Value {
 	return b.add(Slice{group, first, take}, w/group*take, x)
 }
 
-// Concat joins groups of x and y; an operand with a single group repeats.
+// Concat joins groups of x and y. An operand with a single group is repeated.
 func (b *Builder) Concat(x, y Value, groupX, groupY int) Value {
 	if b.err != nil {
 		return 0
@@ -287,7 +287,7 @@ func (b *Builder) Pool(x Value, kind PoolKind) Value {
 	return b.addRows(Pool{kind}, Info{b.Width(x), OutputRows}, x)
 }
 
-// Route chooses experts from router logits; the result is [2·used].
+// Route chooses experts from router logits. The result is [2·used].
 func (b *Builder) Route(logits Value, r Routing) Value {
 	if b.err == nil && (b.Width(logits) != r.Experts || r.Used < 1 || r.Used > r.Experts) {
 		return b.fail("route", "%d of %d experts from %d logits", r.Used, r.Experts, b.Width(logits))
@@ -308,8 +308,8 @@ func (b *Builder) Route(logits Value, r Routing) Value {
 	return b.add(Route{r}, 2*r.Used, logits)
 }
 
-// ExpertLinear applies the chosen matrices of w [cols, rows, experts], w's own
-// scale and adapters included.
+// ExpertLinear applies the chosen matrices of w [cols, rows, experts],
+// including the scale and the adapters of w.
 func (b *Builder) ExpertLinear(x, route Value, w, bias *Weight) Value {
 	used := b.Width(route) / 2
 	if b.err == nil && b.Width(x) != w.Cols() && b.Width(x) != used*w.Cols() {
@@ -370,7 +370,7 @@ func (b *Builder) ShortConv(x Value, layer int, w, bias *Weight, f Func) Value {
 	return b.add(ShortConv{w, bias, f, st}, b.Width(x), x)
 }
 
-// DeltaNet runs the gated delta rule; d.State is filled in.
+// DeltaNet runs the gated delta rule. It sets d.State.
 func (b *Builder) DeltaNet(q, k, v, g, beta Value, layer int, d DeltaNet) Value {
 	if b.err != nil {
 		return 0

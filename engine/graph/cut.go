@@ -2,8 +2,8 @@ package graph
 
 import "fmt"
 
-// InputWidth returns the width of the rows that Input reads from the batch; 0
-// for a plan without Input.
+// InputWidth returns the width of the rows that Input reads from the batch, or
+// 0 for a plan without Input.
 func (p *Plan) InputWidth() int {
 	for _, n := range p.Nodes {
 		if _, ok := n.Op.(Input); ok {
@@ -13,9 +13,9 @@ func (p *Plan) InputWidth() int {
 	return 0
 }
 
-// Cut divides a plan before a layer. The result of head, one row per row of the
-// batch, is the Input of tail. It fails if the layer does not exist, or if a
-// layer of the tail reads the cache of one of the head.
+// Cut divides a plan before a layer. The result of head, with one row per row
+// of the batch, is the Input of tail. Cut fails if the layer does not exist, or
+// if a layer of tail reads the cache of a layer of head.
 func (p *Plan) Cut(layer int) (head, tail *Plan, err error) {
 	if layer <= 0 || layer >= len(p.Layers) {
 		return nil, nil, fmt.Errorf("graph: cut before layer %d of %d", layer, len(p.Layers))
@@ -62,8 +62,7 @@ func (p *Plan) Cut(layer int) (head, tail *Plan, err error) {
 	return head, tail, err
 }
 
-// crossing lists the values that nodes before at compute and nodes from at on
-// read.
+// crossing lists the values that nodes before at compute and later nodes read.
 func (p *Plan) crossing(at int) ([]Value, error) {
 	made := make([]bool, len(p.Values))
 	for _, n := range p.Nodes[:at] {
@@ -94,7 +93,7 @@ func (p *Plan) crossing(at int) ([]Value, error) {
 	return list, nil
 }
 
-// part copies the nodes of one side of a cut with new value numbers.
+// part copies the nodes on one side of a cut, with new value numbers.
 type part struct {
 	p      *Plan
 	b      *Builder

@@ -30,7 +30,7 @@ type Weight struct {
 	Shape []int
 	Data  []byte
 	// Scale multiplies the products of the whole matrix (one value) or of each
-	// expert; nil: 1.
+	// expert. nil means 1.
 	Scale *Weight
 }
 
@@ -101,12 +101,12 @@ type State struct {
 type Plan struct {
 	Nodes  []Node
 	Values []Info
-	States []State // state i is named by the ops that use it
-	Layers []int   // the first node of each layer
+	States []State // number i is the state that ops call i
+	Layers []int   // first node of each layer
 	Output Value
 }
 
-// Builder records a plan. The first error sticks; Finish returns it.
+// Builder records a plan. It keeps the first error, and Finish returns it.
 type Builder struct {
 	plan     Plan
 	err      error
@@ -114,16 +114,16 @@ type Builder struct {
 	adapted  map[string]bool // weights with adapters in the plan
 }
 
-// Adapter is a low-rank addition to the matrix of that name:
-// W·x becomes W·x + Scale·B·(A·x). A is [cols, rank], B is [rank, rows]; for
-// experts both have one matrix each. For an embedding A is [rank, rows], B is
-// [rank, cols] and row t becomes W[t] + Scale·B·A[t]. Source: arXiv 2106.09685.
+// Adapter is a low-rank addition to a named matrix: W·x becomes W·x +
+// Scale·B·(A·x). A is [cols, rank] and B is [rank, rows]. For experts, each has
+// one matrix per expert. For an embedding, A is [rank, rows], B is [rank,
+// cols], and row t becomes W[t] + Scale·B·A[t]. Source: arXiv 2106.09685.
 type Adapter struct {
 	A, B  *Weight
 	Scale float32
 }
 
-// lookup reports whether the adapter has the form of an embedding's.
+// lookup reports whether the adapter has the shape of an embedding's adapter.
 func (a *Adapter) lookup(w *Weight) bool {
 	return a.A.Rows() == w.Rows() && a.A.Cols() == a.B.Cols() && a.B.Rows() == w.Cols()
 }
@@ -131,7 +131,7 @@ func (a *Adapter) lookup(w *Weight) bool {
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{} }
 
-// Adapt makes every later product with the named weight add the adapter.
+// Adapt adds an adapter to all later products with the named weight.
 func (b *Builder) Adapt(weight string, a Adapter) {
 	if b.adapters == nil {
 		b.adapters, b.adapted = make(map[string][]Adapter), make(map[string]bool)
@@ -139,8 +139,8 @@ func (b *Builder) Adapt(weight string, a Adapter) {
 	b.adapters[weight] = append(b.adapters[weight], a)
 }
 
-// Unadapted lists in alphabetical order the weights whose adapters no product
-// of the plan so far has used.
+// Unadapted lists, in alphabetical order, the weights with adapters that no
+// product of the plan has used so far.
 func (b *Builder) Unadapted() []string {
 	var out []string
 	for name := range b.adapters {
@@ -152,7 +152,7 @@ func (b *Builder) Unadapted() []string {
 	return out
 }
 
-// Layer makes the following nodes belong to the next layer.
+// Layer starts the next layer, to which the following nodes belong.
 func (b *Builder) Layer() {
 	b.plan.Layers = append(b.plan.Layers, len(b.plan.Nodes))
 }
@@ -199,8 +199,8 @@ func (b *Builder) add(op Op, width int, in ...Value) Value {
 	return b.addRows(op, Info{width, rows}, in...)
 }
 
-// maxWidth bounds the widths of a hostile file, whose weights may be holes on
-// the disk; the widest known values are logits of 262,144 tokens.
+// maxWidth limits the widths in a hostile file, whose weights may be holes on
+// the disk. The largest known width is 262,144 logits.
 const maxWidth = 1 << 22
 
 func (b *Builder) addRows(op Op, info Info, in ...Value) Value {

@@ -1,10 +1,10 @@
 package graph
 
-// Index chooses for each row the positions that a later Attend looks at. Operands: q
-// [heads·dim], k [dim], which goes to the cache of Layer, and the weights of the heads
-// [heads]. A position's score is Σ weight_h·relu(q_h·k); the result is the Top best
-// positions that Attention sees, as floats, then -1 where there are fewer.
-// Source: arXiv 2512.02556.
+// Index chooses for each row the positions that a later Attend reads. Operands: q
+// [heads·dim], k [dim], which is stored in the cache of Layer, and the weights of the
+// heads [heads]. A position's score is Σ weight_h·relu(q_h·k). The result is the Top
+// best positions that Attention sees, as floats, padded with -1. Source: arXiv
+// 2512.02556.
 type Index struct {
 	Attention
 	Top int
@@ -12,7 +12,8 @@ type Index struct {
 
 func (Index) op() {}
 
-// Index chooses positions by keys of their own, which MLA says have no values.
+// Index chooses positions with separate keys. MLA is set, because these keys
+// have no values.
 func (b *Builder) Index(q, k, weights Value, a Attention, top int) Value {
 	if b.err == nil && (b.Width(q) != a.Heads*a.DimK || b.Width(k) != a.DimK || b.Width(weights) != a.Heads || top < 1) {
 		return b.fail("index", "layer %d: q %d, k %d, weights %d columns for %d heads of %d; best %d",
@@ -35,7 +36,7 @@ func (b *Builder) Softmax(x Value, group int) Value {
 	return b.add(Probs{group}, b.Width(x), x)
 }
 
-// AttendTo is Attend over chosen positions only: chosen is the result of Index, or None for
+// AttendTo is Attend over chosen positions only. chosen is the result of Index, or None for
 // all positions.
 func (b *Builder) AttendTo(q, k, v, chosen Value, a Attention) Value {
 	y := b.Attend(q, k, v, a)

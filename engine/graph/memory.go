@@ -11,7 +11,7 @@ type Memory struct {
 const align = 16
 
 // Lifetimes returns the first and last step at which each value is needed,
-// given the step in which each node runs. Nodes of one step run together, so
+// given the step in which each node runs. The nodes of a step run together, so
 // their values never share space.
 func (p *Plan) Lifetimes(step []int) (first, last []int) {
 	first = make([]int, len(p.Values))
@@ -37,7 +37,7 @@ func (p *Plan) Lifetimes(step []int) (first, last []int) {
 // no place.
 func (p *Plan) PlanMemory(rows, outputs int, first, last []int) Memory {
 	m := Memory{Offset: make([]int, len(p.Values))}
-	type block struct{ off, size, busy int } // busy: last step that needs the block
+	type block struct{ off, size, busy int } // last step that needs the block
 	var blocks []block
 	for _, n := range p.Nodes {
 		if first[n.Out] < 0 {

@@ -1,11 +1,12 @@
 package graph
 
-// Op is one kind of step. A backend is a type switch over the types below.
-// Rows are independent of each other in every op but Attend, ShortConv and
-// DeltaNet, which look back along their sequence, SelfAttend, Merge and Pool.
+// Op is one kind of step. A backend is a type switch over the types below. In
+// most ops, rows are independent of each other. The exceptions are Attend,
+// ShortConv and DeltaNet, which look back along their sequence, and SelfAttend,
+// Merge and Pool.
 type Op interface{ op() }
 
-// NormKind selects what Norm divides by.
+// NormKind selects the divisor of Norm.
 type NormKind uint8
 
 // The kinds of Norm. Sources: arXiv 1910.07467 (RMS), 1607.06450 (Layer).
@@ -44,8 +45,8 @@ const (
 )
 
 type (
-	// Input reads the rows that the batch supplies: the result of the earlier
-	// part of a plan that was cut.
+	// Input reads the rows that the batch supplies. They are the result of the
+	// first part of a plan that was cut.
 	Input struct{}
 
 	// Embed looks up rows of W, by token or by position, and multiplies by Scale.
@@ -62,9 +63,9 @@ type (
 	// x is [heads·in], W is [in, out, heads], the result [heads·out].
 	HeadLinear struct{ W *Weight }
 
-	// Norm normalises each group of Group columns (0: the whole row) and
-	// multiplies by W and adds B where they are not nil; W repeats over groups
-	// or spans the row.
+	// Norm normalises each group of Group columns (0: the whole row). It then
+	// multiplies by W and adds B, if they are not nil. W repeats over groups or
+	// spans the row.
 	Norm struct {
 		Kind  NormKind
 		W, B  *Weight
@@ -72,13 +73,14 @@ type (
 		Group int
 	}
 
-	// Affine computes x·W + B with vectors that repeat along the row; either may be nil.
+	// Affine computes x·W + B with vectors that repeat along the row. Either
+	// vector may be nil.
 	Affine struct{ W, B *Weight }
 
-	// Rope rotates pairs of each head of HeadDim columns: for pair i the angle
-	// is position·Freqs[i], and the result is multiplied by Scale. The rotated
-	// part begins at column First of the head and is 2·len(Freqs) wide. With Axes,
-	// coordinate Axes[i] of the row stands for the position.
+	// Rope rotates pairs of each head of HeadDim columns. For pair i, the angle is
+	// position·Freqs[i], and the result is multiplied by Scale. The rotated part
+	// begins at column First of the head and is 2·len(Freqs) wide. With Axes,
+	// coordinate Axes[i] of the row is used instead of the position.
 	Rope struct {
 		HeadDim, First int
 		Freqs          []float32
@@ -88,7 +90,7 @@ type (
 	}
 
 	// Temperature multiplies by 1 + Scale·ln(1 + ⌊(position+Offset)/Every⌋), so
-	// that queries grow sharper with the length of their context.
+	// that queries grow with the length of their context.
 	Temperature struct {
 		Every  int
 		Scale  float32
@@ -100,33 +102,35 @@ type (
 
 	// SelfAttend attends from q to the k and v of the same batch, in both
 	// directions and without a cache. A row sees the rows of its span, or with
-	// Windowed those of its window of the batch. All three are [Heads·Dim].
+	// Windowed the rows of its window of the batch. All three operands are
+	// [Heads·Dim].
 	SelfAttend struct {
 		Heads, Dim int
 		Scale      float32
 		Windowed   bool
 	}
 
-	// Merge makes one output row of Rows adjacent rows of the batch, from each
-	// output row on: their columns one after another, or with Mean their mean.
+	// Merge makes one output row from Rows adjacent rows of the batch, starting
+	// at each output row. It joins their columns, or with Mean computes their
+	// mean.
 	Merge struct {
 		Rows int
 		Mean bool
 	}
 
-	// Clamp bounds every element to Low to High.
+	// Clamp limits every element to the range from Low to High.
 	Clamp struct{ Low, High float32 }
 
-	// Supplied replaces rows whose embedding the batch supplies by part Part of
-	// that embedding; with Add it adds the part instead. Rows that are tokens
-	// stay as they are.
+	// Supplied replaces the rows whose embedding the batch supplies by part
+	// number Part of that embedding. With Add, it adds the part instead. Rows
+	// of tokens stay unchanged.
 	Supplied struct {
 		Part int
 		Add  bool
 	}
 
-	// Add sums two values; Mul multiplies them column by column, the second
-	// repeating over groups if it is narrower.
+	// Add sums two values. Mul multiplies them column by column. If the second
+	// operand of Mul is narrower, it repeats over groups.
 	Add struct{}
 	Mul struct{}
 
@@ -139,8 +143,8 @@ type (
 	// Act applies a function to every element.
 	Act struct{ F Func }
 
-	// Glu computes F(gate)·up; with Limit > 0 the clamped form of gpt-oss:
-	// gate ≤ Limit, |up| ≤ Limit, gate·sigmoid(1.702·gate)·(up + 1).
+	// Glu computes F(gate)·up. With Limit > 0, it is the clamped form of
+	// gpt-oss: gate ≤ Limit, |up| ≤ Limit, gate·sigmoid(1.702·gate)·(up + 1).
 	Glu struct {
 		F     Func
 		Limit float32
@@ -153,8 +157,8 @@ type (
 	// the second operand. An operand with one group is repeated.
 	Concat struct{ GroupA, GroupB int }
 
-	// Repeat repeats each group of Group columns Times times: with Tile the
-	// whole row repeats, else each group in place.
+	// Repeat repeats each group of Group columns Times times. With Tile, the
+	// whole row repeats, otherwise each group in place.
 	Repeat struct {
 		Group, Times int
 		Tile         bool
@@ -168,8 +172,8 @@ type (
 	Route struct{ Routing }
 
 	// ExpertLinear applies the chosen experts' matrices. Operands: x, route. W
-	// is [cols, rows, experts]; x is [cols], or [used·cols] when it differs per
-	// expert; the result is [used·rows]. Bias is [rows, experts] or nil.
+	// is [cols, rows, experts]. x is [cols], or [used·cols] if it differs per
+	// expert, and the result is [used·rows]. Bias is [rows, experts] or nil.
 	ExpertLinear struct{ W, Bias *Weight }
 
 	// ExpertSum adds the experts' results by weight. Operands: x, route.
@@ -181,22 +185,21 @@ type (
 		Used int
 	}
 
-	// ShortConv is a causal depthwise convolution along the sequence, W is
-	// [kernel, width], followed by F. State is [kernel-1][width], the rows
-	// before the next one, oldest first.
+	// ShortConv is a causal depthwise convolution along the sequence, followed
+	// by F. W is [kernel, width]. State is [kernel-1][width], the rows before
+	// the next one, oldest first.
 	ShortConv struct {
 		W, Bias *Weight
 		F       Func
 		State   int
 	}
 
-	// DeltaNet is the gated delta rule, one matrix state per value head.
+	// DeltaNet is the gated delta rule, with one matrix state per value head.
 	// Operands: q, k [heads·dim], v [valueHeads·dim], g (log decay) and beta
-	// [valueHeads]. Value head h reads key head h mod KeyHeads, or
-	// h/(ValueHeads/KeyHeads) when Grouped. State is [value head][key][value].
-	// Plain omits the rule's correction, the state's present output for the
-	// key; the op is then Mamba-2's scan. Sources: arXiv 2412.06464,
-	// 2405.21060.
+	// [valueHeads]. Value head h reads key head h mod KeyHeads, or with Grouped
+	// h/(ValueHeads/KeyHeads). State is [value head][key][value]. Plain omits
+	// the correction by the state's present output for the key, which gives
+	// Mamba-2's scan. Sources: arXiv 2412.06464, 2405.21060.
 	DeltaNet struct {
 		KeyHeads, ValueHeads, KeyDim, ValueDim int
 		Scale                                  float32 // applied to q
@@ -208,7 +211,7 @@ type (
 	Pool struct{ Kind PoolKind }
 )
 
-// Lookup is what selects a row of Embed.
+// Lookup selects how Embed chooses a row.
 type Lookup uint8
 
 // The lookups.
@@ -228,38 +231,38 @@ const (
 	PoolLast
 )
 
-// Attention is softmax(scale·QKᵀ)V for one layer. Q is [heads·headDim]; k and v
-// are None when the layer reads the cache of an earlier layer, Share, as that
+// Attention is softmax(scale·QKᵀ)V for one layer. Q is [heads·headDim]. If k
+// and v are None, the layer reads the cache of an earlier layer, Share, as that
 // layer wrote it. Sources: arXiv 1706.03762 eq. 1; grouped heads, arXiv
 // 2305.13245.
 type Attention struct {
 	Layer          int
-	Share          int // the layer whose cache is read when k is None
+	Share          int // layer whose cache is read if k is None
 	Heads, KVHeads int
 	DimK, DimV     int
 	Scale          float32
 	Softcap        float32 // 0 for none
 	Window         int     // positions that a row sees, including its own; 0 for all
 	SinkLogits     *Weight // one extra logit per head, or nil
-	MLA            bool    // V is the first DimV columns of K's row; v is None
+	MLA            bool    // V is the first DimV columns of K's row, and v is None
 	RopeBase       float32 // RoPE base of the keys, for types that store polar parts
-	Bidirectional  bool    // no causal mask: rows see the whole batch part of their sequence
-	Chunk          int     // rows see only their own run of so many positions; 0 for all
+	Bidirectional  bool    // no causal mask: rows see all of their sequence in the batch
+	Chunk          int     // rows see only their own chunk of this many positions; 0 for all
 	Bias           Bias    // added to the scaled scores
 	Tiles          bool    // rows of a picture's tile see the whole tile
 }
 
-// Routing is how Route chooses.
+// Routing defines how Route chooses.
 type Routing struct {
 	Experts, Used int
 	Gating        Gating
-	Bias          *Weight // added for the choice only, or nil
+	Bias          *Weight // added only for the choice, or nil
 	Normalise     bool    // divide the chosen weights by their sum
-	Scale         float32 // multiplies the weights; 0 stands for 1
+	Scale         float32 // factor of the weights; 0 means 1
 	Groups        int     // group-limited choice: number of groups, or 0
-	UsedGroups    int     // groups kept, by the sum of their two best
-	// Share replaces a chosen expert by its number divided by Share, weight
-	// included: so many experts share a small one. 0 stands for 1.
+	UsedGroups    int     // groups kept, chosen by the sum of their two best
+	// Share maps each chosen expert to its number divided by Share, including
+	// its weight, so that this many experts share a small one. 0 means 1.
 	Share int
 }
 

@@ -41,7 +41,7 @@ func (b *Builder) Scan(x, dt, keys, queries Value, layer int, a *Weight) Value {
 	return b.add(Scan{a, b.state(layer, w*n)}, w, x, dt, keys, queries)
 }
 
-// Recur runs a linear recurrence along the sequence; r.State is filled in.
+// Recur runs a linear recurrence along the sequence. It sets r.State.
 func (b *Builder) Recur(q, k, v, g, from, to Value, layer int, r Recur) Value {
 	if b.err != nil {
 		return 0

@@ -1,14 +1,14 @@
 // Package llm defines the terms that every layer of the engine shares.
 package llm
 
-// Token is a vocabulary id.
+// Token is the id of a vocabulary entry.
 type Token = int32
 
-// Seq names a sequence of the cache.
+// Seq identifies a sequence of the cache.
 type Seq int32
 
-// Coord are the coordinates of a row in a picture: time, row, column. All three
-// of a text token are the same.
+// Coord holds the coordinates of a row in a picture: time, row, column. All
+// three are equal for a text token.
 type Coord [3]int32
 
 // Span is the part of a Batch that belongs to one sequence. Its rows are
@@ -19,17 +19,18 @@ type Span struct {
 	Rows  int   // number of rows
 	Len   int   // length of the sequence after this batch
 	State int32 // slot of the recurrent state; 0 for models without one
-	// Prompt says that the rows belong to a prompt. Backends with a kernel of
-	// their own for single rows do not use it for them, so a row's bits do not
-	// depend on where a chunk ends.
+	// Prompt reports that the rows belong to a prompt. Backends with a separate
+	// kernel for single rows do not use it for them, so the bits of a row do
+	// not depend on where a chunk ends.
 	Prompt bool
 }
 
-// Pack is a full page that a run packs, at least in part: steps From to To-1 of
-// Of. Of the n layers of its group that are packed by page, the sides of layer
-// k are packed in steps 2k·Of/2n and (2k+1)·Of/2n. With Now, rows of this batch
-// read the page packed or fill it, so it is packed between the writes and
-// attention. Otherwise nothing reads it yet, and packing may run beside
+// Pack is a full page that a run packs, at least in part. The work is divided
+// into Of steps, and this run executes the steps from From to To-1. If n layers
+// of the group are packed by page, the two sides of layer k are packed in steps
+// 2k·Of/2n and (2k+1)·Of/2n. With Now, rows of this batch fill the page or read
+// its packed form, so it is packed after the writes and before attention.
+// Otherwise nothing reads the packed form yet, and packing may run beside
 // attention.
 type Pack struct {
 	Seq          Seq   // owner of the page
@@ -38,19 +39,19 @@ type Pack struct {
 	Now          bool
 }
 
-// Batch is the input of one run of a Program. Position p of span s lies in page
+// Batch is the input of one run of a Program. Position p of span s is in page
 // Tables[g][s][p/64] of every layer of window group g.
 //
 // In groups with an exact window, Exact[g][s][p/64] is the exact form of a
-// page. A row is written to the exact form of its page. Where that is -1, and
-// for types that are not packed by page, it is also packed as it is written.
-// kv.Window.FirstExact decides which rows read which form.
+// page. A row is written to the exact form of its page. If that is -1, or if
+// the type is not packed by page, it is also packed as it is written.
+// kv.Window.FirstExact determines which rows read which form.
 //
-// Where only the largest logits of a row are needed, a Program may set the
-// others to minus infinity. Among equals the lowest tokens count as the
-// largest, and NaN counts as larger than any number.
+// If only the largest logits of a row are needed, a Program may set the others
+// to minus infinity. Among equals, the lowest tokens count as the largest, and
+// NaN counts as larger than any number.
 type Batch struct {
-	Tokens  []Token // negative for a row of a picture, which reads token 0 where a plan looks it up
+	Tokens  []Token // negative for a row of a picture; a plan that looks it up reads token 0
 	Pos     []int32
 	Spans   []Span
 	Tables  [][][]int32 // [group][span] pages in position order; a freed page is -1
@@ -58,10 +59,10 @@ type Batch struct {
 	Packs   [][]Pack    // [group] pages to pack; with Now set, before they are read
 	Input   []float32   // [len(Tokens), width] for plans that begin with graph.Input
 	Coords  []Coord     // [len(Tokens)] coordinates for Rope with axes; nil: all are the position
-	Windows []int32     // the end of each window of rows, ascending, for windowed SelfAttend
-	Embds   [][]float32 // [len(Tokens)] supplied embeddings, nil for a token's row; nil for tokens only
+	Windows []int32     // end of each window of rows, ascending, for windowed SelfAttend
+	Embds   [][]float32 // [len(Tokens)] supplied embeddings; nil entries for tokens, nil if there are only tokens
 	Sees    []int32     // [len(Tokens)] end of the positions that a row of a tile sees, 0 for other rows; nil: no tiles
 	Outputs []int32     // rows whose logits are needed, ascending
 	Logits  []float32   // [len(Outputs), vocab], filled by the run
-	Top     []int       // [len(Outputs)] how many of the largest logits are needed, 0 for all; nil for all
+	Top     []int       // [len(Outputs)] number of the largest logits that are needed, 0 for all; nil for all
 }

@@ -12,35 +12,37 @@ import (
 	"godwit/engine/quant"
 )
 
-// maxLayers bounds what a hostile file can make a model allocate.
+// maxLayers limits how much memory a hostile file can make a model allocate.
 const maxLayers = 4096
 
-// maxTrial bounds the work of all Openers in the search for the nearest architecture.
+// maxTrial limits the work of all Openers in the search for the nearest
+// architecture.
 const maxTrial = 256
 
-// File gives an Opener the hyper-parameters of its architecture and the weights. The
-// first error sticks: getters then return harmless values, and the Opener need not check
-// each call.
+// File gives an Opener the hyper-parameters of its architecture and the weights. It
+// keeps the first error. Getters then return harmless values, so the Opener need not
+// check each call.
 type File struct {
 	gguf   *gguf.File
 	arch   string
-	prefix string          // what the keys begin with
-	blocks int             // block_count, once it was read
-	trunk  int             // blocks that do more than predict further tokens
+	prefix string          // first part of the keys
+	blocks int             // block_count, once it has been read
+	trunk  int             // blocks before the ones that only predict further tokens
 	used   map[string]bool // tensors that were bound
 	err    error
-	// A trial binds tensors behind an error too, and lists the missing.
+	// A trial continues to bind tensors after an error, and lists the missing
+	// ones.
 	trial   bool
 	missing []string
 }
 
-// NewFile returns a File for an Opener, or for the reader of another kind of file
-// whose keys begin with the architecture's name too.
+// NewFile returns a File for an Opener, or for a reader of other files whose keys
+// also begin with the architecture's name.
 func NewFile(f *gguf.File) *File {
 	return &File{gguf: f, arch: f.Arch(), prefix: f.Arch(), used: map[string]bool{}}
 }
 
-// Err is the first error.
+// Err returns the first error.
 func (f *File) Err() error { return f.err }
 
 // Fail records an error about a hyper-parameter.
@@ -55,7 +57,7 @@ func (f *File) key(key string) string { return f.prefix + "." + key }
 // Has reports whether the architecture's key is present.
 func (f *File) Has(key string) bool { return f.gguf.KV.Has(f.key(key)) }
 
-// Int is a required integer of 1 to 2^31-1.
+// Int returns a required integer from 1 to 2^31-1.
 func (f *File) Int(key string) int {
 	v, ok := f.gguf.KV.Uint(f.key(key))
 	if !ok || v == 0 || v > math.MaxInt32 {
@@ -65,7 +67,7 @@ func (f *File) Int(key string) int {
 	return int(v)
 }
 
-// IntOr is an optional integer of 0 to 2^31-1.
+// IntOr returns an optional integer from 0 to 2^31-1.
 func (f *File) IntOr(key string, def int) int {
 	if !f.Has(key) {
 		return def
@@ -78,7 +80,7 @@ func (f *File) IntOr(key string, def int) int {
 	return int(v)
 }
 
-// Float is a required number.
+// Float returns a required number.
 func (f *File) Float(key string) float32 {
 	if !f.Has(key) {
 		f.Fail(f.key(key), "missing")
@@ -87,7 +89,7 @@ func (f *File) Float(key string) float32 {
 	return f.FloatOr(key, 1)
 }
 
-// FloatOr is an optional finite number.
+// FloatOr returns an optional finite number.
 func (f *File) FloatOr(key string, def float32) float32 {
 	if !f.Has(key) {
 		return def
@@ -100,9 +102,9 @@ func (f *File) FloatOr(key string, def float32) float32 {
 	return def
 }
 
-// Factor is an optional number that values are multiplied with, divided by or
-// bounded to: 0 for none, or within maxFactor, which leaves a thousand times
-// the room that known models take.
+// Factor returns an optional number by which values are multiplied, divided or
+// bounded. It is 0 for none, or has a magnitude of at most maxFactor, which is
+// a thousand times what known models use.
 func (f *File) Factor(key string, def float32) float32 {
 	v := f.FloatOr(key, def)
 	if v != 0 && !(v >= 1.0/maxFactor && v <= maxFactor) {
@@ -114,7 +116,7 @@ func (f *File) Factor(key string, def float32) float32 {
 
 const maxFactor = 1 << 20
 
-// Epsilon is the required term that keeps a norm from dividing by 0.
+// Epsilon returns the required term that keeps a norm from dividing by 0.
 func (f *File) Epsilon(key string) float32 {
 	v := f.Float(key)
 	if v < 0 || v > 1 {
@@ -124,7 +126,7 @@ func (f *File) Epsilon(key string) float32 {
 	return v
 }
 
-// BoolOr is an optional truth value.
+// BoolOr returns an optional truth value.
 func (f *File) BoolOr(key string, def bool) bool {
 	v, ok := f.gguf.KV.Bool(f.key(key))
 	if !ok && f.Has(key) {
@@ -136,7 +138,7 @@ func (f *File) BoolOr(key string, def bool) bool {
 	return v
 }
 
-// StringOr is an optional string.
+// StringOr returns an optional string.
 func (f *File) StringOr(key, def string) string {
 	v, ok := f.gguf.KV.String(f.key(key))
 	if !ok && f.Has(key) {
@@ -149,7 +151,7 @@ func (f *File) StringOr(key, def string) string {
 }
 
 // left reports the tensors that were not bound and that the architecture does not
-// list as unread: without them the answers would be wrong.
+// list as unread. Answers without them would be wrong.
 func (f *File) left(a *Arch) error {
 	var names []string
 	for i := range f.gguf.Tensors {
@@ -191,7 +193,8 @@ func (f *File) Layers() int {
 	return n
 }
 
-// array returns the array of a key; nil if it is missing or has fewer than n values.
+// array returns the array of a key, or nil if it is missing or has fewer than n
+// values.
 func (f *File) array(key string, n int) *gguf.Value {
 	v, ok := f.gguf.KV.Value(f.key(key))
 	if !ok || !v.IsArray {
@@ -205,8 +208,9 @@ func (f *File) array(key string, n int) *gguf.Value {
 	return &v
 }
 
-// PerLayer is an integer for each of n layers: an array, or one value for
-// all; def where the key is missing, required if def is negative.
+// PerLayer returns an integer for each of n layers. The key has an array, or
+// one value for all layers. If the key is missing, all are def. A negative def
+// makes the key required.
 func (f *File) PerLayer(key string, n, def int) []int {
 	if a := f.array(key, n); a != nil {
 		out := make([]int, n)
@@ -233,8 +237,8 @@ func (f *File) PerLayer(key string, n, def int) []int {
 	return slices.Repeat([]int{def}, n)
 }
 
-// Bools is an optional array of truth values of n layers, which some files write as
-// integers.
+// Bools returns an optional array of truth values for n layers. Some files write
+// them as integers.
 func (f *File) Bools(key string, n int) ([]bool, bool) {
 	a := f.array(key, n)
 	if a == nil {
@@ -255,7 +259,7 @@ func (f *File) Bools(key string, n int) ([]bool, bool) {
 	return v, true
 }
 
-// Weight is a required tensor of exactly that shape (GGUF order: row length
+// Weight returns a required tensor of the given shape (GGUF order: row length
 // first). A dimension of 0 accepts any size.
 func (f *File) Weight(name string, shape ...int) *graph.Weight {
 	w := f.Optional(name, shape...)
@@ -266,7 +270,7 @@ func (f *File) Weight(name string, shape ...int) *graph.Weight {
 		if f.trial {
 			f.missing = append(f.missing, name)
 		}
-		// Harmless stand-in, so that an Opener need not check after each call.
+		// A harmless stand-in, so that an Opener need not check each call.
 		s := slices.Clone(shape)
 		for i := range s {
 			s[i] = max(s[i], 1)
@@ -276,7 +280,7 @@ func (f *File) Weight(name string, shape ...int) *graph.Weight {
 	return w
 }
 
-// Optional is Weight for a tensor that may be missing: nil then.
+// Optional is Weight for a tensor that may be missing. It then returns nil.
 func (f *File) Optional(name string, shape ...int) *graph.Weight {
 	t, ok := f.gguf.Tensor(name)
 	if !ok || f.err != nil && !f.trial {
@@ -316,7 +320,7 @@ func (f *File) HasTensor(name string) bool {
 	return ok
 }
 
-// Rows returns the number of rows of a tensor; 0 if it is missing.
+// Rows returns the number of rows of a tensor, or 0 if it is missing.
 func (f *File) Rows(name string) int {
 	if t, ok := f.gguf.Tensor(name); ok && len(t.Shape) > 1 {
 		return t.Shape[1]
@@ -324,7 +328,8 @@ func (f *File) Rows(name string) int {
 	return 0
 }
 
-// Values decodes a small tensor to float32, nil if it is missing.
+// Values decodes a small tensor to float32. It returns nil if the tensor is
+// missing.
 func (f *File) Values(name string, n int) []float32 {
 	w := f.Optional(name, n)
 	if w == nil {
@@ -337,15 +342,17 @@ func (f *File) Values(name string, n int) []float32 {
 	return out
 }
 
-// Matrix is Weight for a matrix, or one for each expert, that may have a scale
-// of its own: NAME.scale beside NAME.weight, one value or one an expert.
+// Matrix is Weight for a matrix, or one matrix per expert, with an optional
+// scale. The scale is NAME.scale beside NAME.weight, with one value, or one
+// value per expert.
 func (f *File) Matrix(name string, shape ...int) *graph.Weight {
 	w := f.Weight(name, shape...)
 	w.Scale = f.scale(w)
 	return w
 }
 
-// OptionalMatrix is Matrix for a tensor that may be missing: nil then.
+// OptionalMatrix is Matrix for a tensor that may be missing. It then returns
+// nil.
 func (f *File) OptionalMatrix(name string, shape ...int) *graph.Weight {
 	w := f.Optional(name, shape...)
 	if w != nil {
@@ -362,8 +369,8 @@ func (f *File) scale(w *graph.Weight) *graph.Weight {
 	return f.Optional(name, w.Mats())
 }
 
-// Config reads what every architecture has. Blocks that only predict further
-// tokens are left out.
+// Config reads the hyper-parameters that every architecture has. It leaves out
+// blocks that only predict further tokens.
 func (f *File) Config() Config {
 	c := Config{
 		Arch: f.arch, Name: f.gguf.KV.Line("general.name"),
@@ -378,14 +385,14 @@ func (f *File) Config() Config {
 		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks predict further tokens, which leaves none for the model", n, c.Layers)
 	}
 	f.trunk = c.Layers
-	// A model whose rows see later rows cannot generate.
+	// A model whose rows see later rows cannot generate text.
 	c.Embedding = !f.BoolOr("attention.causal", true) || archs[f.arch].Encoder
 	c.Vocab = f.vocabulary()
 	return c
 }
 
-// vocabulary is the number of tokens in the file's list or, without a list, in its
-// metadata; 0: taken from the embedding.
+// vocabulary returns the number of tokens in the file's list or, without a list,
+// in its metadata. 0 means that the embedding determines it.
 func (f *File) vocabulary() int {
 	if v, ok := f.gguf.KV.Value("tokenizer.ggml.tokens"); ok && v.Len() > 0 {
 		return v.Len()
@@ -399,11 +406,11 @@ func (f *File) vocabulary() int {
 	return 0
 }
 
-// poolRank is the pooling_type of models that score a document for a query: the
+// poolRank is the pooling_type of models that score a document for a query. The
 // first row goes through a classifier.
 const poolRank = 4
 
-// pooling reads pooling_type; missing or none stands for the mean.
+// pooling reads pooling_type. If it is missing or none, the mean is used.
 func (f *File) pooling() graph.PoolKind {
 	switch n := f.IntOr("pooling_type", 1); n {
 	case 0, 1:
@@ -423,8 +430,8 @@ func (f *File) pooling() graph.PoolKind {
 	}
 }
 
-// TokenEmbd binds the embedding and the output matrix, which is the embedding
-// itself where the file has no other.
+// TokenEmbd binds the embedding and the output matrix. If the file has no
+// output matrix, the embedding is used.
 func (f *File) TokenEmbd(c *Config) (embd, output *graph.Weight) {
 	if t, ok := f.gguf.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 && t.Shape[0] == c.Embd && t.Shape[1] != c.Vocab {
 		f.Fail("tokenizer.ggml.tokens", "%d tokens, token_embd.weight has %d", c.Vocab, t.Shape[1])

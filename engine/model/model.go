@@ -14,16 +14,17 @@ import (
 	"godwit/engine/llm"
 )
 
-// ErrArch is wrapped when no architecture of that name is registered.
+// ErrArch is wrapped if no architecture with the given name is registered.
 var ErrArch = errors.New("unsupported architecture")
 
-// ErrTensor is wrapped by errors about missing or misshaped tensors.
+// ErrTensor is wrapped by errors about tensors that are missing or have a wrong
+// shape.
 var ErrTensor = errors.New("tensor")
 
 // ErrParam is wrapped by errors about missing or impossible hyper-parameters.
 var ErrParam = errors.New("hyper-parameter")
 
-// Config describes a model to the engine, whatever its architecture.
+// Config describes a model of any architecture to the engine.
 type Config struct {
 	Arch    string
 	Name    string
@@ -31,22 +32,24 @@ type Config struct {
 	Embd    int
 	Vocab   int // width of the logits
 	Context int // trained length
-	// Embedding models give one pooled row a sequence instead of logits.
+	// Embedding models return one pooled row per sequence instead of logits.
 	Embedding bool
 	Pooling   graph.PoolKind
-	// Whole models predict masked tokens from both sides: their rows see the whole text, which
-	// has to be one batch, so they do not generate token by token.
+	// Whole models predict masked tokens from both sides. Their rows see the whole text, which
+	// must be one batch, so they do not generate token by token.
 	Whole bool
-	// Deep is the number of blocks that take a part of a picture's rows each, beside
-	// the embedding.
+	// Deep is the number of blocks that each add a part of a picture's rows, in
+	// addition to the embedding.
 	Deep int
-	// Encoder models read another text with an encoder first; see TwoTexts.
+	// Encoder models first read another text with an encoder; see TwoTexts.
 	Encoder bool
-	// Rank models give one score a sequence: how well a document answers a query.
+	// Rank models return one score per sequence, which says how well a document
+	// answers a query.
 	Rank bool
 }
 
-// WholeText says that the rows of the model see the whole text, which is one batch.
+// WholeText reports whether the rows of the model see the whole text, which
+// must be one batch.
 func (c *Config) WholeText() bool { return c.Embedding || c.Whole }
 
 // CheckTokens rejects ids outside the vocabulary.
@@ -59,33 +62,36 @@ func (c *Config) CheckTokens(tokens []llm.Token) error {
 	return nil
 }
 
-// Inputs are the choices that shape a forward pass.
+// Inputs are the options of a forward pass.
 type Inputs struct {
-	Context int // tokens of the longest sequence; long-RoPE models choose factors by it
-	// Pool replaces the logits by one row a sequence, by Config.Pooling.
+	Context int // tokens of the longest sequence, which determines the factors of long-RoPE models
+	// Pool replaces the logits by one row per sequence, as Config.Pooling
+	// defines.
 	Pool bool
-	// Pictures lets the batch supply the embeddings of rows, and coordinates.
+	// Pictures lets the batch supply the embeddings and coordinates of rows.
 	Pictures bool
 	// Hidden replaces the logits by the rows after the last norm.
 	Hidden bool
-	// Encoded is the encoder's result for the decoder of an encoder-decoder model; nil: no
-	// text was encoded.
+	// Encoded is the encoder's result for the decoder of an encoder-decoder model. nil
+	// means that no text was encoded.
 	Encoded *Encoded
 }
 
-// Encoded are the rows that an encoder made of a text.
+// Encoded holds the rows that an encoder computed from a text.
 type Encoded struct {
 	Rows  []float32
 	Count int
 }
 
-// TwoTexts is a Model whose decoder reads what an encoder makes of another text.
+// TwoTexts is a Model whose decoder reads the encoder's result for another
+// text.
 type TwoTexts interface {
-	// Encode records the encoder's pass, whose result has a row for each output row.
+	// Encode records the encoder's pass. Its result has a row for each output
+	// row.
 	Encode(g *graph.Builder, in Inputs) graph.Value
 }
 
-// Model is one loaded checkpoint. Forward records its pass; it reads no
+// Model is one loaded checkpoint. Forward records its forward pass. It reads no
 // weight data and may be called again with other inputs.
 type Model interface {
 	Config() *Config
@@ -105,37 +111,40 @@ type Opener func(*File) (Model, error)
 // comment that explains it.
 type Arch struct {
 	Open Opener
-	// Unread are patterns of such tensors, as in path.Match: "*" matches any part
-	// of a name. The lists of all architectures begin with unreadByAll.
+	// Unread lists patterns of such tensors, as in path.Match: "*" matches any
+	// part of a name. unreadByAll is added to the list of every architecture.
 	Unread []string
-	// Required are patterns of tensors that are optional in most architectures but always
-	// present in this one. A test checks that Open insists on them.
+	// Required lists patterns of tensors that are optional in most architectures but
+	// always present in this one. A test checks that Open requires them.
 	Required []string
-	// Ahead says that files may end in blocks that predict further tokens, counted
-	// by nextn_predict_layers. They are not read.
+	// Ahead means that files may end in blocks that predict further tokens,
+	// counted by nextn_predict_layers. They are not read.
 	Ahead bool
-	// Encoder says that models only make embeddings, whatever attention.causal says.
+	// Encoder means that models only compute embeddings, whatever
+	// attention.causal is.
 	Encoder bool
-	// Ranks says that models can score a document for a query, with pooling_type 4.
+	// Ranks means that models can score a document for a query, with
+	// pooling_type 4.
 	Ranks bool
-	// Chat is the format of conversations that its models were trained on, as
-	// engine/chat names it, for files without a template; empty: many, or none.
+	// Chat is the conversation format that the models were trained on, as named
+	// in engine/chat. It applies to files without a template. It is empty if
+	// there are several formats or none.
 	Chat string
 }
 
-// unreadByAll are tensors that files of any architecture may hold.
+// unreadByAll lists tensors that files of any architecture may have.
 var unreadByAll = []string{
-	"v.*", "mm.*", "a.*", // images and sound, in files that hold a projector too
+	"v.*", "mm.*", "a.*", // images and sound, in files that also contain a projector
 	"*.input_scale",         // ranges of activations, for arithmetic in 4 and 8 bits
 	"*.in_sum2", "*.counts", // an importance matrix
-	"*.attn_rot_embd*", "*rotary_emb.inv_freq", // the frequencies that rope.freq_base gives
+	"*.attn_rot_embd*", "*rotary_emb.inv_freq", // the frequencies that follow from rope.freq_base
 	"*position_ids", // 0, 1, 2 and so on
 }
 
 var archs = make(map[string]Arch)
 
-// Register adds an architecture; engine/arch calls it from init. It panics on a
-// name that is taken and on a pattern that path.Match does not understand.
+// Register adds an architecture. engine/arch calls it from init. It panics if
+// the name is taken or if path.Match rejects a pattern.
 func Register(name string, a Arch) {
 	if _, dup := archs[name]; dup {
 		panic("model: architecture registered twice: " + name)
@@ -148,22 +157,24 @@ func Register(name string, a Arch) {
 	archs[name] = a
 }
 
-// needs reports whether a tensor that was not bound is missing from the answers.
+// needs reports whether the answers need a tensor that was not bound.
 func (a *Arch) needs(name string) bool {
 	match := func(p string) bool { ok, _ := path.Match(p, name); return ok }
 	return !slices.ContainsFunc(unreadByAll, match) && !slices.ContainsFunc(a.Unread, match)
 }
 
-// Required reports whether an architecture declares that no file lacks a tensor.
+// Required reports whether an architecture declares that every file has a
+// tensor.
 func Required(arch, tensor string) bool {
 	return slices.ContainsFunc(archs[arch].Required, func(p string) bool { ok, _ := path.Match(p, tensor); return ok })
 }
 
-// Encoder reports whether models of an architecture only make embeddings, whatever
-// their file says.
+// Encoder reports whether the models of an architecture only compute embeddings,
+// whatever their file says.
 func Encoder(name string) bool { return archs[name].Encoder }
 
-// ChatFormat returns the format of conversations of an architecture; empty: unknown.
+// ChatFormat returns the conversation format of an architecture, or "" if
+// unknown.
 func ChatFormat(name string) string { return archs[name].Chat }
 
 // Archs lists the registered architectures in alphabetical order.

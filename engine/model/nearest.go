@@ -10,8 +10,8 @@ import (
 	"godwit/engine/gguf"
 )
 
-// unknown is the error about an unregistered architecture. It names the registered one that
-// reads most of the file's tensors, and the differences.
+// unknown returns the error about an unregistered architecture. It names the registered
+// architecture that reads most of the file's tensors, and the differences.
 func unknown(f *gguf.File) error {
 	err := fmt.Errorf("%w %.80q", ErrArch, f.Arch())
 	if near, ok := nearest(f); ok {
@@ -30,13 +30,14 @@ type relative struct {
 
 func (r *relative) score() int { return r.reads - len(r.lacks) - len(r.ignores) }
 
-// nearest tries the Openers of all architectures; ok is false if none reads half of the file.
+// nearest tries the Openers of all architectures. ok is false if none reads
+// half of the file's tensors.
 func nearest(f *gguf.File) (best relative, ok bool) {
 	for _, name := range Archs() {
 		a := archs[name]
 		file := NewFile(f)
 		file.arch, file.trial = name, true
-		_, _ = a.Open(file) // the missing are listed
+		_, _ = a.Open(file) // missing tensors are listed
 		r := relative{arch: name, reads: len(file.used), lacks: file.missing}
 		for _, tensor := range file.Unbound() {
 			if a.needs(tensor) {

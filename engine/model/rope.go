@@ -2,7 +2,7 @@ package model
 
 import "math"
 
-// Rope are the rotary hyper-parameters of a model.
+// Rope holds the rotary hyper-parameters of a model.
 type Rope struct {
 	Dims    int // rotated columns of a head
 	Base    float32
@@ -11,22 +11,24 @@ type Rope struct {
 	Context int // trained length before scaling
 
 	BetaFast, BetaSlow float32
-	Attn               float32 // multiplies sine and cosine; 0: 1
+	Attn               float32 // factor of sine and cosine; 0 means 1
 	Ext                float32 // share of YaRN's extrapolation
-	// Magnitude is YaRN's growth of sine and cosine with the factor: mscale
-	// over mscale_all_dim of the paper's code, the latter 0 for none.
+	// Magnitude is how YaRN scales sine and cosine with the factor. It is
+	// mscale divided by mscale_all_dim of the paper's code, where
+	// mscale_all_dim is 0 for none.
 	Magnitude, MagnitudeAll float32
-	// Factors divide the frequency of each pair (llama3, longrope); may be nil.
+	// Factors divide the frequency of each pair (llama3, longrope). It may be
+	// nil.
 	Factors []float32
-	// Axes are the coordinates that rotate the pairs in rows that have them: time, row
-	// and column; nil: the position rotates all pairs.
+	// Axes selects the coordinate that rotates each pair, in rows that have
+	// coordinates: time, row and column. If it is nil, the position rotates all pairs.
 	Axes []uint8
-	// Still are the pairs that text does not rotate, because they stand for a fourth
-	// coordinate of images; may be nil.
+	// Still marks the pairs that text does not rotate, because they belong to a
+	// fourth coordinate of images. It may be nil.
 	Still []bool
 }
 
-// Rope reads the rotary hyper-parameters; dims is the default width.
+// Rope reads the rotary hyper-parameters. dims is the default width.
 func (f *File) Rope(dims int) Rope {
 	r := Rope{
 		Dims:         f.IntOr("rope.dimension_count", dims),
@@ -63,7 +65,8 @@ func (f *File) Rope(dims int) Rope {
 	return r
 }
 
-// Finite is Table, which it checks.
+// Finite returns r.Table(). It calls f.Fail if a value is not finite or out of
+// bounds.
 func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	freqs, scale = r.Table()
 	ok := r.Base > 1 && r.Base <= maxBase && scale-scale == 0
@@ -76,15 +79,15 @@ func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	return freqs, scale
 }
 
-// Bounds of a table; known models have bases up to 1e11.
+// Limits of a table. Known models have bases up to 1e11.
 const (
 	maxDims = 1 << 16
 	maxBase = 1e16
 )
 
-// Sections reads rope.dimension_sections: the numbers of pairs for the time, height, width
-// and a fourth coordinate of a token; nil for models without images. For text the first
-// three coordinates are the position and the fourth is 0.
+// Sections reads rope.dimension_sections, which are the numbers of pairs for the time,
+// height, width and a fourth coordinate of a token. It returns nil for models without
+// images. For text, the first three coordinates are the position and the fourth is 0.
 func (f *File) Sections() []int {
 	key := f.key("rope.dimension_sections")
 	a, ok := f.gguf.KV.Value(key)
@@ -110,9 +113,9 @@ func (f *File) Sections() []int {
 	return out
 }
 
-// Hold gives each pair its coordinate and marks the pairs that belong to the fourth
-// section. Interleaved sections alternate (time, height, width, time, …) until each is used
-// up. Source: arXiv 2409.12191; interleaving is from Qwen3-VL.
+// Hold gives each pair its coordinate and marks the pairs of the fourth section.
+// Interleaved sections alternate (time, height, width, time, …) until each is used up.
+// Source: arXiv 2409.12191; interleaving is from Qwen3-VL.
 func (r *Rope) Hold(sections []int, interleaved bool) {
 	if sections == nil {
 		return
@@ -138,15 +141,15 @@ func (r *Rope) Hold(sections []int, interleaved bool) {
 	}
 }
 
-// Plain is r without scaling, at another base, for layers with a window of
-// their own.
+// Plain returns r without scaling and with another base, for layers with a
+// window of their own.
 func (r Rope) Plain(base float32) Rope {
 	r.Base, r.Type, r.Factor, r.Ext, r.Attn, r.Factors = base, "none", 1, 0, 1, nil
 	return r
 }
 
-// Table returns the angle of each pair at position 1 and the factor on sine
-// and cosine. Source: YaRN, arXiv 2309.00071, with llama.cpp's rounding of the
+// Table returns the angle of each pair at position 1 and the factor of sine and
+// cosine. Source: YaRN, arXiv 2309.00071, with llama.cpp's rounding of the
 // correction range to whole pairs.
 func (r Rope) Table() (freqs []float32, scale float32) {
 	n := r.Dims / 2
@@ -176,7 +179,7 @@ func (r Rope) Table() (freqs []float32, scale float32) {
 	return freqs, scale
 }
 
-// magnitude is 1 + 0.1·m·ln(factor), 1 for factors that do not stretch.
+// magnitude returns 1 + 0.1·m·ln(factor), or 1 for factors of at most 1.
 func (r Rope) magnitude(m float32) float32 {
 	if r.Factor <= 1 {
 		return 1
@@ -184,7 +187,8 @@ func (r Rope) magnitude(m float32) float32 {
 	return float32(1 + 0.1*float64(m)*math.Log(float64(r.Factor)))
 }
 
-// correction is the pair that makes rot full rotations over the trained length.
+// correction returns the pair that makes rot full rotations over the trained
+// length.
 func (r Rope) correction(rot float32, round func(float64) float64) float64 {
 	return round(float64(r.Dims) * math.Log(float64(r.Context)/(float64(rot)*2*math.Pi)) / (2 * math.Log(float64(r.Base))))
 }

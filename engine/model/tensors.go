@@ -13,7 +13,8 @@ func (f *File) Unbound() []string {
 	return names
 }
 
-// Ints is an optional array of integers, or a single one; nil if the key is missing.
+// Ints returns an optional array of integers, or a single one. It returns nil
+// if the key is missing.
 func (f *File) Ints(key string) []int {
 	if !f.Has(key) {
 		return nil
@@ -38,7 +39,7 @@ func (f *File) Ints(key string) []int {
 	return out
 }
 
-// RowLength returns the length of a tensor's rows; 0 if it is missing.
+// RowLength returns the length of a tensor's rows, or 0 if it is missing.
 func (f *File) RowLength(name string) int {
 	if t, ok := f.gguf.Tensor(name); ok && len(t.Shape) > 0 {
 		return t.Shape[0]

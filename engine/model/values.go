@@ -12,8 +12,8 @@ import (
 	"godwit/engine/quant"
 )
 
-// Floats is an optional finite number for each of n layers: an array, or one value for
-// all; def where the key is missing.
+// Floats returns an optional finite number for each of n layers. The key has an array,
+// or one value for all layers. If it is missing, all are def.
 func (f *File) Floats(key string, n int, def float32) []float32 {
 	a := f.array(key, n)
 	if a == nil {
@@ -22,7 +22,8 @@ func (f *File) Floats(key string, n int, def float32) []float32 {
 	return f.numbers(f.key(key), a, n)
 }
 
-// SharedFloats is the array of n numbers under a key that all architectures share.
+// SharedFloats returns the array of n numbers under a key that all
+// architectures share.
 func (f *File) SharedFloats(key string, n int) ([]float32, bool) {
 	v, ok := f.gguf.KV.Value(key)
 	if !ok {
@@ -39,7 +40,7 @@ func (f *File) SharedFloats(key string, n int) ([]float32, bool) {
 	return f.numbers(key, &v, n), true
 }
 
-// numbers are n finite values of an array.
+// numbers returns n finite values of an array.
 func (f *File) numbers(key string, a *gguf.Value, n int) []float32 {
 	v, ok := a.Floats()
 	if !ok {
@@ -55,8 +56,8 @@ func (f *File) numbers(key string, a *gguf.Value, n int) []float32 {
 	return v
 }
 
-// Filter is a required tensor of filters [taps, columns], which files may store with a
-// dimension of 1 between the two.
+// Filter returns a required tensor of filters [taps, columns]. Files may store it with
+// a dimension of 1 between the two.
 func (f *File) Filter(name string, taps, columns int) *graph.Weight {
 	if t, ok := f.gguf.Tensor(name); !ok || len(t.Shape) < 3 {
 		return f.Weight(name, taps, columns)
@@ -66,7 +67,7 @@ func (f *File) Filter(name string, taps, columns int) *graph.Weight {
 	return &w
 }
 
-// Spread is a vector in which each of the n values of a required tensor of
+// Spread returns a vector in which each of the n values of a required tensor of
 // shape [1, n] is repeated times times.
 func (f *File) Spread(name string, n, times int) *graph.Weight {
 	return f.spread(f.Weight(name, 1, n), n, times)

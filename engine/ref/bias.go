@@ -32,8 +32,8 @@ func sees(a graph.Attention, pos, length int) (lo, hi int) {
 	return lo, hi
 }
 
-// bias returns the value that head h adds to the score of a key that is behind
-// positions before the query.
+// bias returns the value that head h adds to the score of a key. behind is the
+// key's position minus the query's.
 func (m *Machine) bias(a graph.Attention, h, behind int) (sum float64) {
 	if slope := float64(a.Bias.ALiBi); slope != 0 {
 		n := math.Exp2(math.Floor(math.Log2(float64(a.Heads))))

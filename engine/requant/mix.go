@@ -10,8 +10,8 @@ import (
 	"godwit/engine/gguf"
 )
 
-// mix is a way to quantise a model: one type for most matrices, and better types for the
-// sensitive ones.
+// mix is a way to quantise a model. It has one type for most matrices, and better types
+// for the sensitive ones.
 type mix struct {
 	name   string
 	number int        // general.file_type; -1 if the mix has no standard number

@@ -8,8 +8,9 @@ import (
 	"godwit/engine/internal/golden"
 )
 
-// Pictures returns a folder with a small model that reads pictures, see.gguf with
-// its projector, and one of another width that does not, blind.gguf; and a picture.
+// Pictures returns a folder with two small models and a picture. see.gguf reads
+// pictures and has its projector beside it. blind.gguf has another width and does
+// not read pictures.
 func Pictures(t testing.TB) (dir string, picture []byte) {
 	t.Helper()
 	dir = t.TempDir()

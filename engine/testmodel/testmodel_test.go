@@ -14,8 +14,8 @@ import (
 	"godwit/engine/internal/golden"
 )
 
-// The models are those that the golden data was made with, and opening one
-// reads its head only.
+// The models are the ones that the golden data was made with, and opening one
+// reads only its header.
 func TestModels(t *testing.T) {
 	for _, c := range []struct {
 		golden string
@@ -59,7 +59,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Vocabularies of another maker open.
+// The vocabularies of llama.cpp open.
 func TestVocabularies(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(LlamaCpp(t), "llama.cpp", "models", "*.gguf"))
 	if err != nil || len(paths) < 15 {

@@ -27,10 +27,10 @@ type Attention struct {
 	MLA            bool
 	Exact          kv.Window
 	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
-	Outliers       bool  // a few large values in every row
+	Outliers       bool  // some large values in every row
 	Hostile        bool  // NaN and infinity in some rows
 	Float          bool  // the backend uses float arithmetic for packed types
-	Both           bool  // rows see those behind them
+	Both           bool  // rows see later rows
 	Chunk          int   // positions that see each other; 0 for all
 	ALiBi          float32
 	Relative       bool
@@ -47,8 +47,8 @@ func trellis() (names []string) {
 	return names
 }
 
-// attention checks the plain types, and those whose cells are packed by page;
-// the matrix over all types is AttentionMatrix.
+// attention checks the plain types and the types whose cells are packed by
+// page. AttentionMatrix covers all types.
 func (s *suite) attention(t T) {
 	codes := trellis()
 	for _, a := range []Attention{
@@ -86,17 +86,17 @@ func (s *suite) attention(t T) {
 	}
 }
 
-// CheckAttention runs one case on a device: two sequences whose pages are
-// shuffled, in chunks and single rows, against the oracle over the values
-// that the cache types give back.
+// CheckAttention runs one case on a device: two sequences with shuffled pages,
+// in chunks and single rows. It compares the result with an oracle that
+// computes with the decoded values of the cache types.
 func CheckAttention(t T, b backend.Backend, a Attention) {
 	t.Helper()
 	c := newAttentionCase(t, a)
 	c.judge(t, c.run(t, b, &answers{machine: ref.New(c.plan, &c.layout)})[0])
 }
 
-// answers are the rows of an oracle, batch by batch: each is computed once,
-// however many runs over the same batches are compared with it.
+// answers holds the rows of an oracle, batch by batch. Each batch is computed
+// once, no matter how many runs over the same batches are compared with it.
 type answers struct {
 	machine *ref.Machine
 	batches [][][]float64
@@ -109,18 +109,19 @@ func (a *answers) of(i int, b *llm.Batch) [][]float64 {
 	return a.batches[i]
 }
 
-// misses are how far a run was from an oracle.
+// misses measures the difference between a run and an oracle.
 type misses struct {
 	largest     float64
 	want2, off2 float64 // sums of squares: of the oracle, of the differences
 }
 
-// rms is the length of the differences as a share of the oracle's.
+// rms returns the length of the differences relative to the length of the
+// oracle's output.
 func (e misses) rms() float64 {
 	return math.Sqrt(e.off2 / max(e.want2, math.SmallestNonzeroFloat64))
 }
 
-// run feeds the chunks of a case to a device and oracles. The batches are the
+// run runs the chunks of a case on a device and on oracles. The batches are the
 // same each time.
 func (c *attentionCase) run(t T, b backend.Backend, oracles ...*answers) []misses {
 	t.Helper()
@@ -160,7 +161,7 @@ func (c *attentionCase) run(t T, b backend.Backend, oracles ...*answers) []misse
 	return list
 }
 
-// sizesOf is what the program of a case has to hold.
+// sizesOf returns the sizes of the program for a case.
 func (c *attentionCase) sizesOf() backend.Sizes {
 	s := backend.Sizes{Rows: 256, Outputs: 256, SparseV: c.sparseV}
 	for _, g := range c.layout.Groups {

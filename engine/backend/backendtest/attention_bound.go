@@ -6,14 +6,16 @@ import (
 	"godwit/engine/kv"
 )
 
-// judge compares what a run was off by with what arithmetic explains.
+// judge compares the error of a run with the error that the arithmetic
+// explains.
 func (c *attentionCase) judge(t T, e misses) {
 	t.Helper()
 	limit := c.bound()
 	if e.largest > limit {
 		t.Errorf("off by %g, at most %g", e.largest, limit)
 	}
-	// Int8 queries and 8-bit weights add at most a hundredth on Gaussian data.
+	// On Gaussian data, int8 queries and 8-bit weights add a relative error of
+	// at most 0.01.
 	if c.int8() && !c.Outliers && e.rms() > 0.01 {
 		t.Errorf("relative error %.4f, at most 0.01", e.rms())
 	}
@@ -26,7 +28,7 @@ func (c *attentionCase) int8() bool {
 	return !c.Float && (packed(l.K.Active) || packed(l.V.Active))
 }
 
-// row is the input that token gives for head h of q, k or v.
+// row returns the input of a token for head h of q, k or v.
 func (c *attentionCase) row(token int, of byte, h int) []float32 {
 	width := c.Heads*c.DimK + c.KVHeads*(c.DimK+c.DimV)
 	x := c.input[token*width : (token+1)*width]
@@ -39,22 +41,22 @@ func (c *attentionCase) row(token int, of byte, h int) []float32 {
 	return x[c.Heads*c.DimK+c.KVHeads*c.DimK+h*c.DimV:][:c.DimV]
 }
 
-// sizes are the largest lengths and values of the inputs of a case as the
-// cache types store them.
+// sizes holds the largest lengths and values of a case's inputs, as the cache
+// types store them.
 type sizes struct {
-	q, qTop float64 // a rotated query: length, largest value
-	k, kTop float64 // a key
+	q, qTop float64 // length and largest value of a rotated query
+	k, kTop float64 // length and largest value of a key
 	v       float64 // largest value of V, rotated or not
 }
 
-// sizesOf says whose sizes they are.
+// sizesOf identifies cached sizes.
 type sizesOf struct {
 	side     kv.Side
 	t        *kv.Type
 	outliers bool
 }
 
-// sizes looks at both sides; cases with the same inputs remember them.
+// sizes returns the sizes of both sides. Cases with the same inputs share them.
 func (c *attentionCase) sizes() sizes {
 	l := &c.layout.Layers[0]
 	known := func(of sizesOf, find func(*kv.Type) sizes) sizes {
@@ -72,7 +74,7 @@ func (c *attentionCase) sizes() sizes {
 	return s
 }
 
-// keySizes are the sizes of queries and keys.
+// keySizes returns the sizes of queries and keys.
 func (c *attentionCase) keySizes(t *kv.Type) (s sizes) {
 	q, res := make([]float32, t.Padded(c.DimK)), make([]float32, t.Padded(c.DimK))
 	for token := range vocab {
@@ -92,7 +94,7 @@ func (c *attentionCase) keySizes(t *kv.Type) (s sizes) {
 	return s
 }
 
-// valueSizes are the sizes of values.
+// valueSizes returns the sizes of values.
 func (c *attentionCase) valueSizes(t *kv.Type) (s sizes) {
 	values := byte('v')
 	if c.MLA {
@@ -107,16 +109,17 @@ func (c *attentionCase) valueSizes(t *kv.Type) (s sizes) {
 	return s
 }
 
-// bound is the largest error that arithmetic explains. Errors of random sign
-// add up as their root mean square; six standard deviations.
+// bound returns the largest error that the arithmetic explains. Errors of random
+// sign add up to their root mean square. The bound is six standard deviations.
 //
-// A score is a sum of n products and as many sums, each rounded to 2⁻²⁴ of
-// something no larger than the product of both lengths; the rotation of the
-// query adds as much. In int8 a query value is off by up to half a 127th of
-// the largest of its block, a level by half a 127th of the outermost. A weight
-// is off by the share that its score is off by, and the output, a mean of
-// values, by that share of their spread. Its own sum over the context rounds
-// in the same way, and in int8 a weight by half a 255th of the largest of its page.
+// A score is a sum of n products and n sums. Each of them is rounded by 2⁻²⁴ of a
+// value that is at most the product of both lengths. The rotation of the query adds
+// as much. In int8, the error of a query value is at most half a 127th of the
+// largest value of its block, and the error of a level is at most half a 127th of
+// the outermost level. A weight has the relative error of its score. The output is
+// a mean of values, and its error is that share of their spread. Its own sum over
+// the context rounds in the same way. In int8, a weight is also rounded by half a
+// 255th of the largest weight of its page.
 func (c *attentionCase) bound() float64 {
 	s, l := c.sizes(), &c.layout.Layers[0]
 	const eps = 0x1p-24
@@ -133,7 +136,7 @@ func (c *attentionCase) bound() float64 {
 	return bound
 }
 
-// rotated is what a type gives back for a head, in the rotated domain.
+// rotated returns a head as a type decodes it, in the rotated domain.
 func rotated(t *kv.Type, x []float32) []float32 {
 	buf := make([]byte, t.RowBytes(len(x)))
 	t.Encode(buf, x, kv.At{})

@@ -10,38 +10,40 @@ import (
 	"godwit/engine/ref"
 )
 
-// matrixDims are the head sizes of the attention matrix, every kind of padding
-// and of cutting into blocks among them.
+// matrixDims are the head sizes of the attention matrix. They cover every kind
+// of padding and of division into blocks.
 var matrixDims = []int{40, 64, 80, 96, 112, 128, 192, 256, 512, 576}
 
-// pairDims are those at which every commit runs all pairs of types.
+// pairDims are the head sizes at which every commit runs all pairs of types.
 var pairDims = []int{64, 128, 256}
 
-// matrixHeads are its numbers of KV heads.
+// matrixHeads are the numbers of KV heads of the attention matrix.
 var matrixHeads = []int{1, 2, 3, 4, 8}
 
-// matrixChunks are the rows of its batches: a page and a bit, single rows, and
-// a chunk inside a page.
+// matrixChunks are the numbers of rows per batch of the attention matrix: a
+// page and a few rows, single rows, and a chunk inside a page.
 var matrixChunks = []int{66, 1, 1, 28}
 
-// pairChunks are the rows of the batches of a pair of types, each of which is in
-// the matrix with the longer ones: a page and a bit, a row, and a chunk.
+// pairChunks are the numbers of rows per batch for a pair of types: a page and a
+// few rows, a single row, and a chunk. Each type of the pair also runs in the
+// matrix with the longer batches.
 var pairChunks = []int{65, 1, 4}
 
-// matrixWindows are its exact windows: none of a page, one, about one, more.
+// matrixWindows are the exact windows of the attention matrix: less than a
+// page, one page, about one page, and more.
 var matrixWindows = []kv.Window{{Newest: 1}, {Pinned: 4, Newest: 64}, {Pinned: 3}, {Pinned: 64, Newest: 70}, {Newest: 200}}
 
-// windowChunks are the rows of their batches: chunks that end inside a page,
-// single rows, and one that leaves pages behind.
+// windowChunks are the numbers of rows per batch for exact windows: chunks that
+// end inside a page, single rows, and a chunk that leaves pages behind.
 var windowChunks = []int{70, 1, 1, 60, 1, 170, 1}
 
 // matrix is a run of AttentionMatrix.
 type matrix struct {
-	devices    map[string]backend.Backend // keyed by arithmetic of packed types
+	devices    map[string]backend.Backend // key: arithmetic of packed types
 	all, short bool
 	distortion map[*kv.Type]float64
 
-	// Of the shape that was checked last, whose inputs all its cases share:
+	// The shape that was checked last, and what its cases share.
 	shape shape
 	exact *answers // exact attention
 	rows  ref.Rows
@@ -54,20 +56,21 @@ const (
 	floatMath = "float"
 )
 
-// shape is what the inputs of a case follow from.
+// shape determines the inputs of a case.
 type shape struct{ heads, kvHeads, dimK, dimV, chunks int }
 
-// AttentionMatrix runs every cache type through write, read and attend: each on
-// each side against f32 on the other at every head size and number of KV heads,
-// and each with exact windows on both sides, in int8 and in float arithmetic;
-// and every pair at heads of 64, 128 and 256 with 2 KV heads, in int8. With
-// GODWIT_TEST=all every pair meets every head size and number of KV heads in
-// both; without, each type meets every head size once. With -short, for
-// processors that are emulated, each type meets two head sizes and no other
-// type.
+// AttentionMatrix runs every cache type through write, read and attend. Each
+// type runs on each side against f32 on the other side, and with exact windows
+// on both sides, in int8 and in float arithmetic. Every pair of types runs at
+// heads of 64, 128 and 256 with 2 KV heads, in int8.
 //
-// Pairs of names that become the same forms at a head size are the same layout,
-// which runs once.
+// With GODWIT_TEST=all, types and pairs run at every head size and number of KV
+// heads, in both arithmetics. Without it, each type runs at every head size
+// once. With -short, for emulated processors, each type runs at two head sizes
+// and with one window, and pairs are skipped.
+//
+// Names that become the same forms at a head size have the same layout, which
+// runs once.
 func AttentionMatrix(t T, d backend.Driver, o backend.Options) {
 	o.Unchecked = true
 	m := &matrix{
@@ -94,7 +97,8 @@ func AttentionMatrix(t T, d backend.Driver, o backend.Options) {
 	}
 }
 
-// check judges a case in some arithmetics; the oracle is asked once for all.
+// check checks a case in some arithmetics. The oracle runs once for all of
+// them.
 func (m *matrix) check(t T, a Attention, arithmetics ...string) {
 	c := newAttentionCase(t, a)
 	s := shape{c.Heads, c.KVHeads, c.DimK, c.DimV, len(c.Chunks)}
@@ -200,10 +204,11 @@ func (m *matrix) pairsAt(t T, dim, heads int, arithmetics ...string) {
 	}
 }
 
-// judgeFormat compares a run with exact attention. On Gaussian rows a score is
-// off by the relative error of its key, so a weight by e to that, and a value
-// by its own: what the output is off by, as a share of its length, is the root
-// of the sum of both squares. Half as much again allows for 48 rows only.
+// judgeFormat compares a run with exact attention. On Gaussian rows, the error
+// of a score is the relative error e of its key, so the error of a weight is a
+// factor of exp(e). A value has its own error. The relative error of the output
+// is the root of the sum of both squares. The bound is half as much again,
+// because there are only 48 rows.
 func (m *matrix) judgeFormat(t T, c *attentionCase, e misses) {
 	t.Helper()
 	l := &c.layout.Layers[0]
@@ -214,7 +219,7 @@ func (m *matrix) judgeFormat(t T, c *attentionCase, e misses) {
 	}
 }
 
-// distortionOf is distortion, computed once.
+// distortionOf returns distortion, computed once per type.
 func (m *matrix) distortionOf(t *kv.Type) float64 {
 	d, ok := m.distortion[t]
 	if !ok {
@@ -224,10 +229,10 @@ func (m *matrix) distortionOf(t *kv.Type) float64 {
 	return d
 }
 
-// distortion is the mean square error of a type on Gaussian rows, as a share
-// of their variance: that of its code book, or of a uniform step where levels
-// are spread over the largest value of a block, taken as four standard
-// deviations.
+// distortion returns the mean square error of a type on Gaussian rows, as a
+// share of their variance. It is the error of the type's code book. If the
+// levels are spread over the largest value of a block, it is the error of a
+// uniform step, and the largest value is taken as four standard deviations.
 func distortion(t *kv.Type) float64 {
 	if t == nil {
 		return 0
@@ -260,9 +265,9 @@ func distortion(t *kv.Type) float64 {
 func step(share float64) float64 { return 16 * share * share / 12 }
 
 // bookDistortion integrates over the cells of a code book. Books are for unit
-// variance, or for a unit vector: the unit is that with the least error. With
-// amax the outermost level lies at the largest of 32 values, between 1.2 and
-// 3.5 standard deviations nearly always.
+// variance or for a unit vector, so the scale is the one with the least error.
+// With amax, the outermost level is at the largest of 32 values, which is
+// nearly always between 1.2 and 3.5 standard deviations.
 func bookDistortion(c *kv.Codes, amax bool) float64 {
 	error := func(unit float64) (sum float64) {
 		const steps = 4000

@@ -83,16 +83,16 @@ func (s *suite) rowWise(t T) {
 	}
 }
 
-// matrixTypes are the weight types that can be made here.
+// matrixTypes are the weight types that the suite can encode.
 var matrixTypes = []dtype.Type{
 	dtype.F32, dtype.F16, dtype.BF16, dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q8_0,
 	dtype.Q2_K, dtype.Q3_K, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.IQ4_NL, dtype.MXFP4, dtype.TQ3_1S, dtype.TQ4_1S,
 }
 
-// matrixBound allows for n columns of weights of magnitude up to 5 (the tail
-// of a normal distribution, coarsely stored): activations of magnitude up to
-// 5 are off by at most 5/254, and errors of random sign add up as √n; six
-// standard deviations.
+// matrixBound returns the bound for n columns of weights of magnitude up to 5
+// (the tail of a normal distribution, coarsely stored). Activations of
+// magnitude up to 5 have an error of at most 5/254, and errors of random sign
+// add up as √n. The bound is six standard deviations.
 func matrixBound(t dtype.Type, n int) func(float64) float64 {
 	if t.IsFloat() {
 		return ulps(float64(n) * math.Sqrt(float64(n)))
@@ -137,7 +137,7 @@ func (s *suite) matricesOf(t T, in *input, ty dtype.Type) {
 	})
 }
 
-// experts checks routing and expert matrices; router logits are exact in
+// experts checks routing and expert matrices. Router logits are exact in
 // float32, so the choice cannot differ.
 func (s *suite) experts(t T) {
 	in := newInput(4)
@@ -154,7 +154,7 @@ func (s *suite) experts(t T) {
 			{Experts: 8, Used: 8, Gating: graph.Softmax},
 		} {
 			bound := matrixBound(ty, cols)
-			wide := func(top float64) float64 { return bound(top) * 40 } // the down matrix adds 32 columns of it
+			wide := func(top float64) float64 { return bound(top) * 40 } // the down matrix adds up 32 columns of it
 			s.run(t, testCase{width: cols, bound: wide, build: func(g *graph.Builder, x graph.Value) graph.Value {
 				route := g.Route(g.Slice(x, 0, 5, 8), r)
 				y := g.Act(g.ExpertLinear(x, route, up, ub), graph.Tanh)
@@ -165,8 +165,8 @@ func (s *suite) experts(t T) {
 	}
 }
 
-// unchosen checks that experts which no row chooses are not read: theirs are
-// not numbers. One matrix has a scale for each expert.
+// unchosen checks that experts that no row chooses are not read. Their weights
+// are NaN. One matrix has a scale for each expert.
 func (s *suite) unchosen(t T) {
 	in := newInput(6)
 	bias := in.weight("bias", dtype.F32, 8)
@@ -176,7 +176,7 @@ func (s *suite) unchosen(t T) {
 		for _, w := range []*graph.Weight{up, down} {
 			one := len(w.Data) / 8
 			for i := 3 * one; i < 5*one; i++ {
-				w.Data[i] = 0xff // as float16, bfloat16 or float32: not a number
+				w.Data[i] = 0xff // NaN as float16, bfloat16 or float32
 			}
 		}
 		scaled := *up
@@ -208,7 +208,8 @@ func (s *suite) recurrent(t T) {
 	}})
 	for i := range 4 {
 		d := graph.DeltaNet{KeyHeads: 2, ValueHeads: 4, KeyDim: 8, ValueDim: 16, Scale: 0.4, Grouped: i&1 != 0, Plain: i&2 != 0}
-		// The state grows with every row: 14 rows of products of three values.
+		// The state grows with every row. It is a sum of products of three
+		// values over 14 rows.
 		s.run(t, testCase{width: 16 + 16 + 64 + 4 + 4, bound: ulps(4096), build: func(g *graph.Builder, x graph.Value) graph.Value {
 			k := g.Norm(g.Slice(x, 0, 16, 16), graph.L2, nil, nil, 1e-6, 8)
 			decay := g.Scale(g.Act(g.Slice(x, 0, 96, 4), graph.Softplus), -1)

@@ -13,12 +13,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// hostile are NaN, infinity, and values at and beyond the range of f16.
+// hostile holds NaN, infinity, and values at and beyond the range of f16.
 var hostile = []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
 
-// counters checks what is counted as rows are written: blocks whose scale f16 does
-// not hold, as the types' own encoders count them, by side and in every tier that has
-// a place for the row, and rows of a KV head with NaN or infinity, once.
+// counters checks the counts of written rows. Blocks whose scale does not fit f16 are
+// counted as by the types' own encoders, by side and in every tier that has a place
+// for the row. Rows of a KV head with NaN or infinity are counted once.
 func (s *suite) counters(t T) {
 	list := []Attention{
 		{K: "f16", V: "q5_1", DimK: 64, DimV: 96, Exact: kv.Window{Pinned: 4, Newest: 32}},
@@ -42,8 +42,8 @@ func (s *suite) counters(t T) {
 	}
 }
 
-// poison puts hostile values into rows of q, k and v, the first of K and the last of
-// V, which is K's where that has no rows of its own.
+// poison puts hostile values into rows of q, k and v. They are in the first rows of
+// K and the last rows of V. If V has no rows of its own, they are in K's rows.
 func (a *Attention) poison(x []float32) {
 	width := len(x) / vocab
 	for i, v := range hostile {
@@ -52,7 +52,8 @@ func (a *Attention) poison(x []float32) {
 	}
 }
 
-// count feeds a chunk, single rows of both sequences, of one, and a chunk again.
+// count runs a chunk, single rows of both sequences, a single row of one
+// sequence, and another chunk.
 func (c *attentionCase) count(t T, prog backend.Program) {
 	cache, err := kv.New(&c.layout, kv.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
 	if err != nil {
@@ -88,8 +89,8 @@ func (c *attentionCase) count(t T, prog backend.Program) {
 	}
 }
 
-// rows compares the rows that a device names as not finite with the input. A device
-// may name none.
+// rows compares the rows that a device reports as not finite with the input. A
+// device need not report any.
 func (c *attentionCase) rows(t T, b *llm.Batch, odd *backend.NotNumbers) {
 	if odd == nil {
 		return
@@ -110,7 +111,8 @@ func (c *attentionCase) rows(t T, b *llm.Batch, odd *backend.NotNumbers) {
 	}
 }
 
-// counts is what the rows of sequences add up to, by the types' own encoders.
+// counts returns the expected counts of the rows of all sequences, computed
+// with the types' own encoders.
 func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 	y := &c.layout.Layers[0]
 	width := len(c.input) / vocab
@@ -135,20 +137,20 @@ func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 	return n
 }
 
-// saturated counts the blocks of a row of a KV head, in every tier that has a place
-// for it, in a sequence of some length.
+// saturated counts the saturated blocks of a row of a KV head, in every tier that
+// has a place for the row. The sequence has the given length.
 func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int) (n int64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
 	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 		form := l.Form(tier)
-		last := pos | (kv.PageCells - 1) // last position of its page, which waits while a row may see it exactly
+		last := pos | (kv.PageCells - 1) // last position of its page; the page stays exact while a row may read it so
 		waits := tier == kv.Packed && l.PackedByPage() && last > length-y.Exact.Newest
 		if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 			continue
 		}
 		row := make([]byte, form.RowBytes(l.HeadDim))
 		n += int64(form.Encode(row, x, at))
-		if tier == kv.Exact && l.PackedByPage() { // packed from its exact form
+		if tier == kv.Exact && l.PackedByPage() { // packed from the exact form
 			x = make([]float32, l.HeadDim)
 			form.Decode(x, row, at)
 		}

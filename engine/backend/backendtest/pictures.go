@@ -11,8 +11,8 @@ import (
 	"godwit/engine/ref"
 )
 
-// Lacks are what a device says when it has no kernels for pictures: pass them to
-// Run.
+// Lacks lists what a device reports if it has no kernels for pictures. Pass it
+// to Run.
 var Lacks = []string{
 	"SelfAttend", "Merge", "Clamp", "Supplied", "RoPE by coordinates", "quick GELU", "within a tile",
 }
@@ -67,7 +67,8 @@ func (s *suite) pictures(t T) {
 	}
 }
 
-// pictureRows are the rows of the first span; the second has one less.
+// pictureRows is the number of rows of the first span. The second span has one
+// row less.
 const pictureRows = 70
 
 func (s *suite) picture(t T, c *pictureCase) {

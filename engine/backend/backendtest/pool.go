@@ -37,8 +37,8 @@ func (s *suite) pool(t T) {
 	}
 }
 
-// bothDirections checks attention that has no order: each row sees all rows of
-// its own sequence and none of the other's, over more than a page.
+// bothDirections checks attention without a causal mask, over more than a page.
+// Each row sees all rows of its own sequence, and no rows of the other one.
 func (s *suite) bothDirections(t T) {
 	const heads, dim, rows = 3, 32, 90
 	in := newInput(8)
@@ -81,7 +81,8 @@ func (s *suite) bothDirections(t T) {
 		if err := prog.Run(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
-		// Weights are off by what their scores are: dim products of values up to 5.
+		// Weights have the error of their scores, which are dim products of
+		// values up to 5.
 		compare(t, "both directions", b, want, ulps(dim*5*5*5))
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/ref"
 )
 
-// rare checks ops that few architectures have.
+// rare checks ops that few architectures use.
 func (s *suite) rare(t T) {
 	in := newInput(9)
 	s.run(t, testCase{width: 48, bound: ulps(16), build: func(g *graph.Builder, x graph.Value) graph.Value {
@@ -35,8 +35,8 @@ func (s *suite) rare(t T) {
 	t.Run("chosen positions", s.chosen)
 }
 
-// chosen checks attention to the positions that keys of their own choose, over a few
-// batches.
+// chosen checks attention to positions that a separate set of keys chooses, over
+// some batches.
 func (s *suite) chosen(t T) {
 	const heads, dim, width = 3, 32, 2*32 + 2*32 + 3*32 + 32 + 3
 	in := newInput(10)

@@ -27,9 +27,9 @@ import (
 // vocab is the number of input rows that a case can look up.
 const vocab = 48
 
-// Run checks every op of a driver's first device. lacks is what the device says
-// it has no kernel for, as its errors put it: all of them must come up, and no
-// others.
+// Run checks every op of a driver's first device. lacks lists the features for
+// which the device reports that it has no kernel, as in its errors. Each of
+// them must be reported, and no others.
 func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	o.Unchecked = true // some cases are hostile on purpose
 	b, err := d.Open(0, o)
@@ -68,17 +68,17 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	}
 }
 
-// Lacker is a Driver that lists what its devices have no kernel for, as the errors put
-// it.
+// Lacker is a Driver that lists the features for which its devices have no kernel, as
+// in their errors.
 type Lacker interface{ Lacks() []string }
 
 type suite struct {
 	b     backend.Backend
-	lacks map[string]bool // whether it came up
+	lacks map[string]bool // whether it was reported
 }
 
-// compile compiles a plan; nil for one that the device is known to lack
-// something for.
+// compile compiles a plan. It returns nil if the device is known to lack a
+// feature of the plan.
 func (s *suite) compile(t T, plan *graph.Plan, layout *kv.Layout, sizes backend.Sizes) backend.Program {
 	t.Helper()
 	prog, err := s.b.Compile(context.Background(), plan, layout, sizes)
@@ -103,7 +103,7 @@ type input struct{ rng *rand.Rand }
 
 func newInput(seed uint64) *input { return &input{rand.New(rand.NewPCG(seed, 1))} }
 
-// floats are n values from a normal distribution.
+// floats returns n values from a normal distribution.
 func (in *input) floats(n int, size float64) []float32 {
 	out := make([]float32, n)
 	for i := range out {
@@ -112,7 +112,7 @@ func (in *input) floats(n int, size float64) []float32 {
 	return out
 }
 
-// weight is a random tensor of any type that can be encoded.
+// weight returns a random tensor of any type that can be encoded.
 func (in *input) weight(name string, t dtype.Type, shape ...int) *graph.Weight {
 	n := 1
 	for _, d := range shape {
@@ -136,18 +136,18 @@ func encode(t dtype.Type, x []float32) []byte {
 	return b
 }
 
-// cell is one case: a graph over an input of that width.
+// cell is one case: a graph over an input of the given width.
 type testCase struct {
 	name  string
 	width int
 	build func(g *graph.Builder, x graph.Value) graph.Value
-	// bound is the largest allowed difference, given the largest magnitude of
-	// the oracle's output.
+	// bound returns the largest allowed difference, given the largest magnitude
+	// of the oracle's output.
 	bound func(top float64) float64
-	rows  int // batch rows, 0: 7
+	rows  int // rows per batch; 0: 7
 }
 
-// ulps is a bound of n float32 roundings of the largest value.
+// ulps returns a bound of n float32 roundings of the largest value.
 func ulps(n float64) func(float64) float64 {
 	return func(top float64) float64 { return n * (1 + top) * 0x1p-24 }
 }
@@ -184,7 +184,7 @@ func (s *suite) run(t T, c testCase) {
 	}
 }
 
-// twoSpans is a batch of two sequences, n and n-1 rows, at their step-th turn.
+// twoSpans returns batch number step of two sequences, with n and n-1 rows.
 func twoSpans(in *input, n, step, width int) *llm.Batch {
 	b := &llm.Batch{}
 	for seq, rows := range []int{n, max(n-1, 1)} {

@@ -10,8 +10,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// T is what the suite needs of a test. In go test it is gotest.Of a
-// *testing.T; Check runs the suite without one.
+// T is the part of a test that the suite needs. Under go test it is
+// gotest.Of(t). Check runs the suite outside of a test.
 type T interface {
 	Helper()
 	Error(args ...any)
@@ -29,7 +29,7 @@ type Failure struct {
 	Text string `json:"text"`
 }
 
-// Result is what Check found.
+// Result is the result of Check.
 type Result struct {
 	Cases    int           `json:"cases"`
 	Failures []Failure     `json:"failures"`
@@ -39,9 +39,10 @@ type Result struct {
 // checkedDims are the head sizes at which Check writes and reads every cache type.
 var checkedDims = []int{64, 128}
 
-// Check runs the suite of Run on a driver's first device, and every cache type
-// that it holds with itself. progress is called with what begins; it may be nil. What
-// fails is in the result; the error is that of ctx.
+// Check runs the suite of Run on a driver's first device, and checks every cache type
+// that the device supports, paired with itself. progress is called with the name of
+// each part when it begins. It may be nil. Failures are in the result. The error is
+// the error of ctx.
 func Check(ctx context.Context, d backend.Driver, o backend.Options, progress func(name string)) (Result, error) {
 	o.Unchecked = true // some cases are hostile on purpose
 	start := time.Now()
@@ -62,7 +63,7 @@ func Check(ctx context.Context, d backend.Driver, o backend.Options, progress fu
 	return Result{c.cases, c.failures, time.Since(start)}, ctx.Err()
 }
 
-// cacheTypes checks attention from every cache type that a device holds.
+// cacheTypes checks attention over every cache type that a device supports.
 func cacheTypes(t T, d backend.Driver, b backend.Backend) {
 	for _, typ := range kv.Types() {
 		for _, dim := range checkedDims {
@@ -76,7 +77,7 @@ func cacheTypes(t T, d backend.Driver, b backend.Backend) {
 	}
 }
 
-// check is the T of Check: it counts cases and collects failures.
+// check implements T for Check. It counts cases and collects failures.
 type check struct {
 	name     string
 	parent   *check
@@ -120,7 +121,7 @@ func (c *check) fail(text string) {
 	c.failures = append(c.failures, Failure{c.name, text})
 }
 
-// Run runs a case. A panic is a failure of that case alone.
+// Run runs a case. A panic counts as a failure of this case only.
 func (c *check) Run(name string, f func(T)) bool {
 	sub := &check{name: name, parent: c, results: c.results}
 	if c.name != "" {

@@ -25,14 +25,14 @@ type Backend struct {
 	layer      int
 }
 
-// New joins two devices: layers before layer run on head, the others and the
-// output on tail. The result owns both.
+// New joins two devices. Layers before layer run on head. The other layers and
+// the output run on tail. The result owns both devices.
 func New(head, tail backend.Backend, layer int) *Backend {
 	return &Backend{head, tail, layer}
 }
 
-// Info describes both devices. Memory is the sum of both, since each holds a
-// part; it is unknown if one of them is.
+// Info describes both devices. Memory is the sum of both, because each holds a
+// part. If one of them is unknown, so is the sum.
 func (b *Backend) Info() backend.Info {
 	h, t := b.head.Info(), b.tail.Info()
 	i := backend.Info{
@@ -86,13 +86,13 @@ func stretch(progress func(float64) error, from, to float64) func(float64) error
 // Close closes both devices.
 func (b *Backend) Close() error { return errors.Join(b.head.Close(), b.tail.Close()) }
 
-// program is the two parts of a plan.
+// program holds the two parts of a plan.
 type program struct {
 	head, tail backend.Program
 	layouts    [2]kv.Layout
 	plan       *graph.Plan
 	layer      int
-	width      int // values of a row that crosses
+	width      int // values per row that are passed on
 	crossing   []float32
 	b1, b2     llm.Batch
 }
@@ -177,7 +177,7 @@ func (p *program) Memory() backend.Memory {
 	}
 }
 
-// Untouched returns the part of both caches that has no memory yet.
+// Untouched returns the bytes of both caches that have no memory yet.
 func (p *program) Untouched() int64 {
 	var n int64
 	for _, part := range []backend.Program{p.head, p.tail} {

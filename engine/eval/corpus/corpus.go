@@ -1,5 +1,5 @@
-// Package corpus holds the texts that models are measured on; README.md says where
-// each is from.
+// Package corpus holds the texts that models are measured on. README.md lists
+// their sources.
 package corpus
 
 import "embed"

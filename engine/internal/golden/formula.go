@@ -13,23 +13,23 @@ import (
 	"godwit/engine/llm"
 )
 
-// Model is a small model whose file is a stored header and weights that follow
-// from a formula; engine/testdata/golden/arch/README.md states it.
+// Model is a small model. Its file consists of a stored header and of weights
+// from a formula, which engine/testdata/golden/arch/README.md defines.
 type Model struct {
 	Name, Header string
 	Seed         uint64
 	Tensors      []rule               // rules for the tensors without values, in file order
-	Values       map[string][]float32 // values of tensors that no formula gives
+	Values       map[string][]float32 // values of tensors without a formula
 	dir          string               // folder of Header
 
-	// What llama.cpp computes for it, in the models of golden/arch.
+	// Results of llama.cpp, for the models of golden/arch.
 
 	Arch, Mode string
 	Features   []string
 	Vocab      int     `json:"n_vocab"`
 	Logits     string  `json:"logits_file"`
 	Row        int     `json:"n_row"`
-	Tolerance  float64 // largest difference of a logit
+	Tolerance  float64 // largest allowed difference of a logit
 	Pooling    int
 	PooledAt   int `json:"pooled_offset"`
 	Pooled     int `json:"n_pooled"`
@@ -40,13 +40,13 @@ type Model struct {
 type Run struct {
 	Tokens    []llm.Token
 	Encoder   []llm.Token // input of an encoder-decoder model
-	Prefill   int         `json:"n_prefill"` // tokens that are fed in one batch
+	Prefill   int         `json:"n_prefill"` // tokens in one batch
 	Positions []int
 	Context   int `json:"n_ctx"`
 	Offset    int `json:"prefill_offset"`
 }
 
-// rule says how the values of a tensor spread.
+// rule defines the distribution of a tensor's values.
 type rule struct {
 	name     string
 	offset   float32
@@ -58,14 +58,14 @@ func (r *rule) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&r.name, &r.offset, &r.exponent})
 }
 
-// Archs returns the models of golden/arch, one or more for every architecture
-// that llama.cpp knows.
+// Archs returns the models of golden/arch. There is at least one for every
+// architecture that llama.cpp knows.
 func Archs(t testing.TB) []Model {
 	t.Helper()
 	return models(t, Path(t, "arch", "manifest.json"))
 }
 
-// Rows returns the rows that llama.cpp gives for a model of Archs.
+// Rows returns llama.cpp's rows for a model of Archs.
 func (m *Model) Rows(t testing.TB) []float32 {
 	t.Helper()
 	return floats(Read(t, "arch", m.Logits))
@@ -81,7 +81,7 @@ func floats(data []byte) []float32 {
 }
 
 // Small writes a model of engine/testdata/small as NAME.gguf and returns its
-// path. Nothing is known of what it answers.
+// path. There are no reference results for it.
 func Small(t testing.TB, name string) string {
 	t.Helper()
 	list := models(t, filepath.Join(testdata(), "small", "manifest.json"))
@@ -94,7 +94,7 @@ func Small(t testing.TB, name string) string {
 	return ""
 }
 
-// Smalls writes all of them to a folder.
+// Smalls writes all small models to a folder.
 func Smalls(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func (m *Model) File(t testing.TB) []byte {
 	return out
 }
 
-// alignment is where tensors begin: at a multiple of it from the data's start.
+// alignment is the alignment of tensors, relative to the start of the data.
 const alignment = 32
 
 func (m *Model) assemble(head []byte) (out []byte, err error) {
@@ -187,8 +187,8 @@ func (m *Model) assemble(head []byte) (out []byte, err error) {
 	return append(out, make([]byte, -(len(out)-len(head))&(alignment-1))...), nil
 }
 
-// values returns n values, uniform in offset ± 2^exponent: numbers of splitmix64,
-// begun at FNV-1a of the name xor seed.
+// values returns n values that are uniform in offset ± 2^exponent. They are
+// numbers of splitmix64, seeded with the FNV-1a hash of the name xor seed.
 func (r rule) values(seed uint64, n int) []float32 {
 	state := uint64(14695981039346656037)
 	for _, b := range []byte(r.name) {
@@ -208,7 +208,7 @@ func (r rule) values(seed uint64, n int) []float32 {
 	return out
 }
 
-// half is a value as a binary16, cut off towards zero.
+// half converts a value to binary16, rounding towards zero.
 func half(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign, exponent := uint16(bits>>16&0x8000), int(bits>>23&0xff)-127
@@ -218,21 +218,21 @@ func half(v float32) uint16 {
 	return sign | uint16(min(exponent, 15)+15)<<10 | uint16(bits>>13&0x3ff)
 }
 
-// Types of tensors, as the format numbers them.
+// Types of tensors, by their numbers in the format.
 const (
 	kindF32 = 0
 	kindF16 = 1
 )
 
-// info is what a header says of a tensor.
+// info is a tensor's entry in a header.
 type info struct {
 	name          string
 	count, offset int
 	kind          uint32
 }
 
-// header reads a GGUF header, apart from engine/gguf so that its tests may use
-// this package.
+// header reads a GGUF header. It does not use engine/gguf, so that the tests of
+// engine/gguf can use this package.
 type header struct {
 	data []byte
 	bad  bool
@@ -240,7 +240,7 @@ type header struct {
 
 func (h *header) next(n uint64) []byte {
 	if n > uint64(len(h.data)) {
-		h.data, h.bad = nil, true // what follows reads zeros
+		h.data, h.bad = nil, true // later reads return zeros
 		return make([]byte, min(n, 8))
 	}
 	out := h.data[:n]
@@ -252,7 +252,7 @@ func (h *header) u32() uint32  { return binary.LittleEndian.Uint32(h.next(4)) }
 func (h *header) u64() uint64  { return binary.LittleEndian.Uint64(h.next(8)) }
 func (h *header) text() string { return string(h.next(h.u64())) }
 
-// skip passes over a value of metadata.
+// skip skips a value of the metadata.
 func (h *header) skip(kind uint32) {
 	const text, array = 8, 9
 	size := []uint64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// apart are the folders that no clone has: vocabularies under a licence of
-// their own, and models whose architectures arch covers.
+// apart are the folders that no clone has: vocabularies under a separate
+// licence, and models whose architectures golden/arch covers.
 var apart = []string{"vocab", "vision", "models/tiny"}
 
 // Path returns the path of a file or folder of the golden data.
@@ -41,7 +41,8 @@ func Path(t testing.TB, elem ...string) string {
 	return own
 }
 
-// Read returns the content of a file of the golden data, as Path finds it.
+// Read returns the content of a file of the golden data. It finds the file as
+// Path does.
 func Read(t testing.TB, elem ...string) []byte {
 	t.Helper()
 	return read(t, Path(t, elem...))
@@ -56,7 +57,8 @@ func read(t testing.TB, path string) []byte {
 	return data
 }
 
-// inClone says whether the list of the clone's golden data has a file or folder.
+// inClone reports whether the list of the clone's golden data contains a file
+// or folder.
 func inClone(t testing.TB, name string) bool {
 	t.Helper()
 	for line := range strings.Lines(string(read(t, filepath.Join(testdata(), "golden", "SHA256SUMS")))) {
@@ -68,13 +70,13 @@ func inClone(t testing.TB, name string) bool {
 	return false
 }
 
-// testdata is engine/testdata.
+// testdata returns the path of engine/testdata.
 func testdata() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "testdata")
 }
 
-// added is the folder that adds to the clone's data.
+// added returns the folder that adds to the clone's data.
 func added() string {
 	if dir := os.Getenv("GODWIT_GOLDEN"); dir != "" {
 		return dir

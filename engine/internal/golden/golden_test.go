@@ -16,7 +16,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The clone has every file of its list, unchanged, and no other.
+// The clone has every file of its list, unchanged, and no others.
 func TestClone(t *testing.T) {
 	root := filepath.Join(testdata(), "golden")
 	want := make(map[string]string)
@@ -62,7 +62,7 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// outcome runs what a test may fail or skip by.
+// outcome calls f and reports whether f fails or skips the test.
 func outcome(t *testing.T, f func(t testing.TB)) (failed, skipped bool) {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -75,7 +75,7 @@ func outcome(t *testing.T, f func(t testing.TB)) (failed, skipped bool) {
 	return r.failed, r.skipped
 }
 
-// recorder is a test that only notes how it ends.
+// recorder is a test that only records how it ends.
 type recorder struct {
 	testing.TB
 	failed, skipped bool
@@ -85,8 +85,8 @@ func (r *recorder) Fatalf(string, ...any) { r.failed = true; runtime.Goexit() }
 func (r *recorder) Fatal(...any)          { r.failed = true; runtime.Goexit() }
 func (r *recorder) Skipf(string, ...any)  { r.skipped = true; runtime.Goexit() }
 
-// Data of the clone that is missing fails, and what only the other folder may
-// have is skipped without it, with and without CI set.
+// Missing data of the clone fails a test. Data that only the other folder may
+// have skips it, with and without CI set.
 func TestPath(t *testing.T) {
 	for _, ci := range []string{"", "true"} {
 		t.Setenv("CI", ci)
@@ -134,8 +134,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A file that is in the list and not in the clone fails, even where the other
-// folder holds it.
+// A file that is in the list but not in the clone fails, even if the other
+// folder has it.
 func TestMissingFromClone(t *testing.T) {
 	for _, name := range []string{"kv/index.json", "arch/manifest.json", "models/quant", "chat-templates/renders.json"} {
 		if !inClone(t, name) {
@@ -147,7 +147,7 @@ func TestMissingFromClone(t *testing.T) {
 	}
 }
 
-// The files have the bytes that arch/assemble.py gives.
+// The files contain the same bytes as those that arch/assemble.py writes.
 func TestFormula(t *testing.T) {
 	want := map[string]string{
 		"llama":     "063d3505e77132094c68b1d93f7c1053d2f927e585bbe1bdf086823ef0c15424",
@@ -167,7 +167,7 @@ func TestFormula(t *testing.T) {
 	}
 }
 
-// Headers that are cut off or that the formula does not fit are errors.
+// Headers that are cut off or do not match the formula cause errors.
 func TestBadHeaders(t *testing.T) {
 	m := Archs(t)[0]
 	head := read(t, filepath.Join(m.dir, m.Header))

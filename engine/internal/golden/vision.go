@@ -9,8 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// Tower is a model of golden/vision: a projector, a text model, and what a
-// reference computes for pictures.
+// Tower is a model of golden/vision: a projector, a text model, and a
+// reference's results for pictures.
 type Tower struct {
 	Name, Family string
 	MMProj, Text string // file names
@@ -48,7 +48,7 @@ type TowerRun struct {
 	Past          int         `json:"n_past"`
 	Positions     []int       `json:"logit_index"`
 	Offset        int         `json:"logits_offset"`
-	Greedy        []llm.Token // fed after the prompt
+	Greedy        []llm.Token // tokens after the prompt
 	GreedyMargins []float64   `json:"greedy_margins"`
 }
 

@@ -1,5 +1,5 @@
-// Package spent measures the work of a test: a bound on it holds on a machine that
-// other programs keep busy.
+// Package spent measures the processor time of a test, so that a limit on it holds
+// even if other programs keep the machine busy.
 package spent
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Time is the processor time that f takes with all its goroutines; where the system
-// does not tell, the time.
+// Time returns the processor time that f takes, including its goroutines. If the
+// system does not report it, Time returns the elapsed time.
 func Time(t testing.TB, f func()) time.Duration {
 	t.Helper()
 	before := used(t)

@@ -1,4 +1,4 @@
-// Package gotest lets go test run the conformance suite.
+// Package gotest runs the conformance suite under go test.
 package gotest
 
 import (
@@ -9,7 +9,7 @@ import (
 
 type test struct{ *testing.T }
 
-// Of is the suite's view of a test.
+// Of adapts a test to the suite's interface.
 func Of(t *testing.T) backendtest.T { return test{t} }
 
 func (t test) Run(name string, f func(backendtest.T)) bool {
