@@ -8,6 +8,6 @@ import (
 	"godwit/app/cli"
 )
 
-// Main runs a command line and returns the exit code. This build has no window:
-// without a command it prints help.
+// Main runs a command line and returns the exit code. This build has no window.
+// Without a command, it prints help.
 func Main(page fs.FS, args []string) int { return cli.Main(page, args) }

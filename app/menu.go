@@ -12,8 +12,8 @@ import (
 //go:embed icon.png
 var icon []byte
 
-// menus are those of macOS, without which its keys for copy and paste do nothing;
-// elsewhere the page has all there is.
+// menus returns the menus of macOS, because its keys for copy and paste do not
+// work without them. On other systems, the page has everything.
 func menus() *menu.Menu {
 	if runtime.GOOS != "darwin" {
 		return nil

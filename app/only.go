@@ -15,18 +15,19 @@ import (
 	"godwit/engine/fetch"
 )
 
-// focusTime is how long a second start waits for the first window, which may be
-// opening still.
+// focusTime is how long a second start waits for the first window, which may
+// still be opening.
 const focusTime = 15 * time.Second
 
-// only makes sure that there is one window: the first start gets a lock and says
-// where it can be reached, a later one brings that window to the front.
+// only makes sure that there is only one window. The first start takes a lock
+// and publishes its address, and a later start brings the first window to the
+// front.
 type only struct {
 	lock, where string // files
 	unlock      func()
 }
 
-// acquire gets the lock; false if another window holds it.
+// acquire takes the lock. It returns false if another window holds it.
 func (o *only) acquire() (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(o.lock), 0o700); err != nil {
 		return false, err
@@ -38,8 +39,8 @@ func (o *only) acquire() (bool, error) {
 	return ok, err
 }
 
-// tell writes where this window is reached. The file holds the token, so it is
-// for this user only.
+// tell writes the address of this window. The file also contains the token, so
+// only this user can read it.
 func (o *only) tell(c page.Config) error {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -52,7 +53,7 @@ func (o *only) tell(c page.Config) error {
 	return os.Rename(part, o.where)
 }
 
-// release gives the lock back.
+// release releases the lock.
 func (o *only) release() error {
 	err := os.Remove(o.where)
 	if errors.Is(err, os.ErrNotExist) {
@@ -62,7 +63,7 @@ func (o *only) release() error {
 	return err
 }
 
-// focus asks the window that has the lock to come to the front.
+// focus tells the window that holds the lock to come to the front.
 func (o *only) focus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, focusTime)
 	defer cancel()

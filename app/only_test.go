@@ -14,7 +14,8 @@ import (
 	"godwit/app/cli"
 )
 
-// TestOnly starts twice: the second finds the first and brings it to the front.
+// TestOnly starts twice. The second start finds the first one and brings it to
+// the front.
 func TestOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	fresh := func() *only {
@@ -33,7 +34,7 @@ func TestOnly(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer server.Close()
-	// The first one is slow to open: the second waits for it.
+	// The first start is slow to open, and the second waits for it.
 	time.AfterFunc(300*time.Millisecond, func() {
 		if err := first.tell(page.Config{Base: server.URL, Token: "secret"}); err != nil {
 			t.Error(err)
@@ -60,7 +61,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestDeadWindow finds the file of a window that crashed.
+// TestDeadWindow finds the file of a window that has crashed.
 func TestDeadWindow(t *testing.T) {
 	dir := t.TempDir()
 	o := &only{lock: filepath.Join(dir, "lock"), where: filepath.Join(dir, "where")}

@@ -53,7 +53,7 @@ short() {
 	printf '\n## Gemma-3-270M, Q4_K_M (head size 256, 4 query heads on 1 KV head, a window of 512 in most layers)\n\n'
 	pairs gemma-demo gemma3 --pairs "$list"
 	printf '\n## The same with float attention\n\n'
-	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
+	printf 'Gemma-3-270M with `--attn-math float`, which shows how much of the loss comes from the format and not from the arithmetic.\n\n'
 	pairs gemma-demo gemma3 --attn-math float --pairs q8_0,f32/turbo3,q8_0/turbo3
 	drop demo --text prose
 	drop gemma-demo --text prose

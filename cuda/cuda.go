@@ -121,7 +121,7 @@ func (a *api) begin() error {
 		return err
 	}
 	if a.flavor == nvidia && version < minDriver {
-		return fmt.Errorf("%w: it is made for CUDA %d.%d, wanted is %d.%d or newer", errOld,
+		return fmt.Errorf("%w: it supports CUDA %d.%d, but %d.%d or newer is required", errOld,
 			version/1000, version%1000/10, minDriver/1000, minDriver%1000/10)
 	}
 	return nil

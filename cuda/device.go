@@ -54,7 +54,7 @@ func (a *api) open(kind string, i int) (gpu.Device, error) {
 		return nil, err
 	}
 	if a.flavor == nvidia && c.capability < minCapability {
-		return nil, fmt.Errorf("%w: %s has compute capability %d.%d, wanted is %d.%d or newer", backend.ErrUnsupported,
+		return nil, fmt.Errorf("%w: %s has compute capability %d.%d, but %d.%d or newer is required", backend.ErrUnsupported,
 			c.name, c.capability/10, c.capability%10, minCapability/10, minCapability%10)
 	}
 	d := &device{api: a, kind: kind, card: c}
@@ -128,7 +128,7 @@ type buffer struct {
 // Alloc makes a buffer and copies data into it, or clears it if data is nil.
 func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {
 	if data != nil && int64(len(data)) != size || size <= 0 {
-		return nil, fmt.Errorf("%s: %s: %d bytes of data for %d", d.kind, label, len(data), size)
+		return nil, fmt.Errorf("%s: %s: %d bytes of data for a buffer of %d", d.kind, label, len(data), size)
 	}
 	b, err := d.allocate(size, data, label)
 	if err != nil {

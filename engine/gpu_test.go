@@ -309,7 +309,7 @@ func (narrow) Holds(l *kv.Layout) error {
 }
 
 // A model that is split between the CPU and the GPU backend gives the golden
-// logits, whatever the layer.
+// logits, wherever it is split.
 func TestSplitOnKernels(t *testing.T) {
 	m := golden.Archs(t)[0]
 	path, layers := m.Save(t), 0

@@ -202,7 +202,7 @@ func (p *Prepared) rows(ctx int) int {
 }
 
 // undivided returns the largest number of rows that must be read in one step, or 0
-// if there are none.
+// without such rows.
 func (p *Prepared) undivided() int {
 	if x := p.model.projector; x != nil && x.Whole {
 		return x.LargestTile(p.Options.ImageLimits)

@@ -23,8 +23,8 @@ type second struct{ cpu.Driver }
 
 func (second) Name() string { return "second" }
 
-// A model that is split between two devices gives the same bits as on one,
-// whatever the layer, or an error about layers that cannot be separated.
+// A model that is split between two devices gives the same bits as on one, wherever
+// it is split. If layers cannot be separated, there is an error about them.
 func TestSplit(t *testing.T) {
 	shared := 0
 	for _, m := range smallModels(t) {

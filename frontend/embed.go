@@ -9,8 +9,8 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Dist is the built page, an index.html at its root. A binary that was built
-// before the page holds nothing there.
+// Dist is the built page, with index.html at its root. It is empty if the
+// binary was built before the page.
 func Dist() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {

@@ -3,8 +3,8 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import type { Plugin } from 'vite';
 
-// Every browser that runs the page reads woff2; the other two forms of each font
-// of KaTeX would triple what is embedded into the binary.
+// Every browser that runs the page supports woff2. The other two formats of each
+// KaTeX font would triple their size in the binary.
 function woff2Only(): Plugin {
   return {
     name: 'woff2-only',
@@ -16,8 +16,9 @@ function woff2Only(): Plugin {
   };
 }
 
-// The binary embeds the whole folder, so the parts of earlier builds have to go.
-// .gitkeep stays: it lets Go embed the folder before the first build.
+// The binary embeds the whole folder, so files of earlier builds must be
+// removed. .gitkeep stays, because Go can then embed the folder before the first
+// build.
 function freshAssets(): Plugin {
   return { name: 'fresh-assets', apply: 'build', buildStart: () => rmSync('dist/assets', { recursive: true, force: true }) };
 }

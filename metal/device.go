@@ -60,7 +60,7 @@ const noCopy = 1 << 16
 // Alloc makes a buffer. Large data is used in place.
 func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {
 	if data != nil && int64(len(data)) != size || size <= 0 {
-		return nil, fmt.Errorf("metal: %s: %d bytes of data for %d", label, len(data), size)
+		return nil, fmt.Errorf("metal: %s: %d bytes of data for a buffer of %d", label, len(data), size)
 	}
 	b := &buffer{d: d, size: size, whole: size}
 	over := data != nil && size >= noCopy
@@ -172,7 +172,7 @@ func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline,
 	}
 	d.pipelines = append(d.pipelines, id)
 	if simd, most := mtl.Widths(id); simd != simdWidth || most < k.Group {
-		return nil, fmt.Errorf("%w: metal: %s has SIMD groups of %d and at most %d threads, wanted are %d and %d",
+		return nil, fmt.Errorf("%w: metal: %s has SIMD groups of %d and at most %d threads; %d and %d are required",
 			backend.ErrUnsupported, d.gpu.Name(), simd, most, simdWidth, k.Group)
 	}
 	return &pipeline{k, id}, nil

@@ -79,7 +79,7 @@ func Bytes[T any](p *T) []byte {
 // all platforms.
 func (k *Kernel) Source(c Constants) (string, error) {
 	if have, want := slices.Sorted(maps.Keys(c)), slices.Sorted(slices.Values(k.Constants)); !slices.Equal(have, want) {
-		return "", fmt.Errorf("shaders: %s takes the constants %v, given %v", k.Name, want, have)
+		return "", fmt.Errorf("shaders: %s needs the constants %v, but got %v", k.Name, want, have)
 	}
 	var b strings.Builder
 	for _, name := range k.Constants {

@@ -98,7 +98,7 @@ func fetchImage(ctx context.Context, address string) ([]byte, error) {
 	}
 	defer a.Body.Close()
 	if a.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answers %s", engine.ErrImage, u.Host, a.Status)
+		return nil, fmt.Errorf("%w: %s answered %s", engine.ErrImage, u.Host, a.Status)
 	}
 	data, err := io.ReadAll(io.LimitReader(a.Body, engine.MaxImageBytes+1))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 type embedCmd struct {
 	modelArg
 	loadFlags
-	Tokens ids `placeholder:"1,2,3" help:"Token ids, fed as they are, instead of text on standard input."`
+	Tokens ids `placeholder:"1,2,3" help:"Token ids, used unchanged, instead of text on standard input."`
 }
 
 // Help returns the last paragraph of the command's help.

@@ -187,7 +187,7 @@ func (w *windowFlags) check(f *evalFlags, chunks int) error {
 	return nil
 }
 
-// window returns the chunk sizes in the flags.
+// window returns the tokens of the text and the chunk sizes in the flags.
 func (f *evalFlags) window(r *run, e *engine.Engine, chunks, every int) ([]llm.Token, eval.Window, func(), error) {
 	tokens, bos, addBOS, err := f.text(e)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestEvalText(t *testing.T) {
 		{1, "another model", []string{"kld", other, "-c", "64", "--chunks", "2", "--base", base}},
 		{1, "too short", []string{"perplexity", model, "-f", short}},
 		{1, "too short", []string{"agree", model, "-f", short}},
-		{1, "of another text", []string{"kld", model, "-c", "64", "--chunks", "2", "--base", base, "--text", "korean"}},
+		{1, "with another text", []string{"kld", model, "-c", "64", "--chunks", "2", "--base", base, "--text", "korean"}},
 		{2, "cannot be used together", []string{"kld", model, "--base", base, "--save-base", base}},
 		{2, "window is too short", []string{"perplexity", model, "-c", "3"}},
 		{2, "--chunks", []string{"kld", model, "--chunks", "-1"}},

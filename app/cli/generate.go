@@ -47,7 +47,7 @@ type generateCmd struct {
 	modelArg
 	loadFlags
 	sampleFlags
-	Tokens    ids  `required:"" placeholder:"1,2,3" help:"Token ids to continue, fed as they are."`
+	Tokens    ids  `required:"" placeholder:"1,2,3" help:"Token ids to continue, used unchanged."`
 	Predict   int  `short:"n" name:"predict" default:"32" help:"Tokens to generate."`
 	IgnoreEOS bool `name:"ignore-eos" help:"Continue after end-of-generation tokens."`
 	JSON      bool `name:"json" help:"Write {tokens, text, finish_reason}."`

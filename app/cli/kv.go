@@ -246,8 +246,8 @@ type formFlags struct {
 	Positions ids     `placeholder:"5,9" help:"Position of each row, for forms that store it. Default: the row's number."`
 	RopeBase  float32 `name:"rope-base" default:"1e6" help:"RoPE base, for forms that need it."`
 	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration file from kv calibrate. Its values for position 0 normalise the channels."`
-	Layer     int     `name:"layer" placeholder:"N" help:"Layer of --calib."`
-	KVHead    int     `name:"kv-head" placeholder:"N" help:"KV head of --calib."`
+	Layer     int     `name:"layer" placeholder:"N" help:"Layer to read from --calib."`
+	KVHead    int     `name:"kv-head" placeholder:"N" help:"KV head to read from --calib."`
 
 	channels *kv.Channels
 }

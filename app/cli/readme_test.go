@@ -71,7 +71,7 @@ func markdown(rows ...[]string) string {
 }
 
 func cacheTable() string {
-	rows := [][]string{{"type", "group", "bits a value", "times less than f16", "what it is"}}
+	rows := [][]string{{"type", "group", "bits per value", "times less than f16", "what it is"}}
 	for _, r := range typeRows() {
 		rows = append(rows, []string{"`" + r.Name + "`", r.Group, strconv.FormatFloat(r.Bits, 'f', -1, 64), fmt.Sprintf("%.2f", r.Ratio), r.Note})
 	}
@@ -171,10 +171,10 @@ func weightTable() string {
 	for _, name := range requant.Types() {
 		written[strings.ToUpper(name)] = true
 	}
-	rows := [][]string{{"weights", "bits a weight", "cpu", "GPU kernels", "`godwit quantize` writes"}}
+	rows := [][]string{{"weights", "bits per weight", "cpu", "GPU kernels", "`godwit quantize` writes"}}
 	for _, ty := range quant.Types() {
 		if name := ty.String(); strings.HasPrefix(name, "I") && !strings.HasPrefix(name, "IQ") || name == "F64" {
-			continue // integers and doubles are data of other kinds
+			continue // tensors of integers and doubles are not weights
 		}
 		how := "decoded"
 		if kernel.Quantized(ty) || ty.IsFloat() {

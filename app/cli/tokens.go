@@ -72,7 +72,7 @@ func (c *logitsCmd) rows(r *run, e *engine.Engine) ([]float32, error) {
 type logitsCmd struct {
 	modelArg
 	loadFlags
-	Tokens    ids      `placeholder:"1,2,3" help:"Token ids, fed as they are."`
+	Tokens    ids      `placeholder:"1,2,3" help:"Token ids, used unchanged."`
 	Text      string   `placeholder:"TEXT" help:"Text instead of ids. Special tokens in it are parsed, BOS is added if the model uses it, and each <__media__> stands for an --image. The cache is f32 unless a type is given."`
 	Image     []string `placeholder:"FILE" sep:"none" help:"Picture for a marker in --text, in order; needs --mmproj. May be given several times."`
 	Positions ids      `placeholder:"0,2" help:"Positions to print logits for, in this order. Default: the last."`

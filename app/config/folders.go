@@ -27,11 +27,11 @@ func UserFolders(env Env) (Folders, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return Folders{}, fmt.Errorf("no folder to keep files in, set GODWIT_HOME: %w", err)
+		return Folders{}, fmt.Errorf("there is no folder for files; set GODWIT_HOME: %w", err)
 	}
 	conf, err := os.UserConfigDir()
 	if err != nil {
-		return Folders{}, fmt.Errorf("no folder to keep files in, set GODWIT_HOME: %w", err)
+		return Folders{}, fmt.Errorf("there is no folder for files; set GODWIT_HOME: %w", err)
 	}
 	switch runtime.GOOS {
 	case "windows": // the local folder on Windows, which does not roam between machines
@@ -52,7 +52,7 @@ func UserFolders(env Env) (Folders, error) {
 func unixFolders(env Env, conf, cache string) (Folders, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return Folders{}, fmt.Errorf("no folder to keep files in, set GODWIT_HOME: %w", err)
+		return Folders{}, fmt.Errorf("there is no folder for files; set GODWIT_HOME: %w", err)
 	}
 	base := func(name string, fallback ...string) string {
 		if dir, ok := env(name); ok && filepath.IsAbs(dir) {

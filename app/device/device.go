@@ -79,7 +79,7 @@ func Names() []string {
 func Named(name string) (backend.Driver, error) {
 	i := slices.IndexFunc(backends, func(e entry) bool { return e.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: backend %s; there are %s", backend.ErrNotBuilt, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: backend %s; available: %s", backend.ErrNotBuilt, name, strings.Join(Names(), ", "))
 	}
 	return backends[i].Driver, nil
 }

@@ -88,7 +88,7 @@ func Open(o Options) (*Library, error) {
 	if o.Dir == "" {
 		home, err := Home()
 		if err != nil {
-			return nil, fmt.Errorf("no folder for models, set GODWIT_HOME: %w", err)
+			return nil, fmt.Errorf("there is no folder for models; set GODWIT_HOME: %w", err)
 		}
 		o.Dir = filepath.Join(home, "models")
 	}
@@ -124,7 +124,7 @@ func (l *Library) Change(folders []string, address, token string) error {
 	}
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		return fmt.Errorf("%w: hub address %q, want one like %s", ErrName, address, DefaultURL)
+		return fmt.Errorf("%w: hub address %q; want one such as %s", ErrName, address, DefaultURL)
 	}
 	o := l.o
 	o.Token = token

@@ -1,5 +1,5 @@
-// Package ledger lets the processes of one user know how much memory each of
-// them has reserved and not touched yet, which the system still calls free.
+// Package ledger records how much memory each process of one user has reserved
+// and not touched yet. The system still counts such memory as free.
 package ledger
 
 import (
@@ -16,14 +16,15 @@ import (
 	"godwit/engine/fetch"
 )
 
-// patience is how long a load waits for another process that is just reserving.
+// patience is how long a load waits for another process that is reserving
+// memory.
 const patience = 5 * time.Second
 
-// A process has a file with its bytes in decimal, and beside it one with its
-// lock, which the system drops when the process ends.
+// A process has a file with its bytes in decimal, and beside it a lock file,
+// whose lock the system releases when the process ends.
 const (
 	lockSuffix  = ".lock"
-	partSuffix  = ".part" // a number that is being written
+	partSuffix  = ".part" // file of a number that is being written
 	reserveLock = "reserve"
 )
 
@@ -32,16 +33,16 @@ const (
 type Ledger struct {
 	dir, name string
 	mu        sync.Mutex
-	unlock    func() // nil: there is no entry yet
+	unlock    func() // nil: no entry yet
 }
 
-// New returns a ledger in a folder. The folder and the entry are made when
-// something is reserved.
+// New returns a ledger in a folder. The folder and the entry are created when
+// memory is reserved.
 func New(dir string) *Ledger { return &Ledger{dir: dir, name: rand.Text()} }
 
 // Alone calls f with the bytes that other processes have reserved and not
-// touched, while none of them is in a call of f. Where the folder cannot be used,
-// f sees 0: a load does not depend on it.
+// touched. No other process is in a call of f at that time. If the folder cannot
+// be used, f gets 0, so that a load does not depend on the folder.
 func (l *Ledger) Alone(f func(others int64)) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -52,7 +53,7 @@ func (l *Ledger) Alone(f func(others int64)) {
 }
 
 // Others returns the bytes that other processes have reserved and not touched.
-// It removes what ended processes left.
+// It removes the files of processes that have ended.
 func (l *Ledger) Others() int64 {
 	list, _ := filepath.Glob(filepath.Join(l.dir, "*"+lockSuffix))
 	sum := int64(0)
@@ -102,7 +103,7 @@ func (l *Ledger) Publish(own int64) {
 	if l.unlock == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		unlock, err := fetch.Lock(ctx, path+lockSuffix) // another may be just looking at it
+		unlock, err := fetch.Lock(ctx, path+lockSuffix) // another process may be reading it now
 		if err != nil {
 			return
 		}

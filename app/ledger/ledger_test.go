@@ -36,7 +36,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// Of those that reserve at the same time each sees the ones before.
+// Of several processes that reserve at the same time, each sees the earlier
+// ones.
 func TestTogether(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
@@ -78,7 +79,7 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("%d files after a process ended, want 2", len(list))
 	}
 	list, _ := filepath.Glob(filepath.Join(dir, "*"+lockSuffix))
-	unfinished := strings.TrimSuffix(list[0], lockSuffix) + partSuffix // it was killed while it wrote
+	unfinished := strings.TrimSuffix(list[0], lockSuffix) + partSuffix // it was killed during a write
 	if err := os.WriteFile(unfinished, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestDamagedEntries(t *testing.T) {
 	}
 }
 
-// A load continues where the folder cannot be used.
+// A load continues if the folder cannot be used.
 func TestNoFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

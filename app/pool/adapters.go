@@ -34,8 +34,8 @@ func (p *Pool) Adapters() ([]engine.LoRA, error) {
 	return out, nil
 }
 
-// SetAdapters sets scales by path. A loaded model gets the new scales by being
-// loaded again, once it is no longer in use.
+// SetAdapters sets scales by path. To apply them, a loaded model is loaded
+// again once it is no longer in use.
 func (p *Pool) SetAdapters(by map[string]float32) {
 	p.adapters.mu.Lock()
 	p.adapters.by = by

@@ -187,8 +187,8 @@ func reopenRaw(t *testing.T, path string) *Store {
 	return &Store{path: path, db: raw, now: time.Now}
 }
 
-// The keys of a chat's texts go with their messages. Files of chats that older versions
-// wrote are removed, others stay.
+// The keys of a chat's texts are deleted with their messages. Chat files of older
+// versions are removed, and other files stay.
 func TestPrefixes(t *testing.T) {
 	ctx := context.Background()
 	s, path := testStore(t, Options{})

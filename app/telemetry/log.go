@@ -21,20 +21,20 @@ import (
 	"github.com/muesli/termenv"
 )
 
-// Levels are the names that a level may have, from the most to the least said.
+// Levels are the names of the levels, from most to least output.
 var Levels = []string{"debug", "info", "warn", "error"}
 
 // ErrLevel is returned for a name that is not in Levels.
 var ErrLevel = errors.New("unknown log level")
 
-// LogOptions says where the log goes. The zero value discards it.
+// LogOptions sets where the log is written. The zero value discards it.
 type LogOptions struct {
 	Level     string    // one of Levels; empty: info
-	Terminal  io.Writer // a person reads here, in colour where it is a terminal; nil: nobody
-	Before    func()    // called before each line there, such as to clear a progress bar; may be nil
+	Terminal  io.Writer // terminal of the user, with colours if it is one; nil: none
+	Before    func()    // called before each line on Terminal, for example to clear a progress bar; may be nil
 	File      string    // path of the log file; empty: none
-	FileBytes int64     // size at which the file is set aside; 0: 4 MiB
-	FileKeep  int       // how many files set aside are kept, FILE.1 the newest; 0: 3
+	FileBytes int64     // size at which the file is rotated; 0: 4 MiB
+	FileKeep  int       // number of rotated files that are kept, FILE.1 the newest; 0: 3
 }
 
 // Log is a logger with a level that can be changed while it is in use.
@@ -45,8 +45,9 @@ type Log struct {
 	file    *rotating
 }
 
-// OpenLog opens the log. A file that cannot be opened is an error; the returned
-// log then still writes to the terminal, so that the error can be said there.
+// OpenLog opens the log. A file that cannot be opened is an error, but the
+// returned log still writes to the terminal, so that the error can be reported
+// there.
 func OpenLog(o LogOptions) (*Log, error) {
 	l := &Log{}
 	var outputs []slog.Handler
@@ -70,9 +71,10 @@ func OpenLog(o LogOptions) (*Log, error) {
 	return l, errors.Join(fileErr, l.SetLevel(o.Level))
 }
 
-// quiet hides from charm that a terminal is behind it. It would ask that for its
-// colours, which the log's styles do not depend on, by escape sequences: five
-// seconds of silence each where nobody answers, and what was typed meanwhile gone.
+// quiet hides a terminal from charm, which would otherwise query its colours with
+// escape sequences. If the terminal does not answer, each query takes five seconds
+// and loses what was typed in the meantime. The log's styles do not need the
+// colours.
 type quiet struct {
 	io.Writer
 	before func()
@@ -86,7 +88,7 @@ func (q *quiet) Write(line []byte) (int, error) {
 }
 
 // SetLevel changes the level at once, also for loggers that were derived from
-// this one before. An unknown name changes nothing.
+// this one earlier. An unknown name changes nothing.
 func (l *Log) SetLevel(name string) error {
 	if name == "" {
 		name = "info"
@@ -99,11 +101,12 @@ func (l *Log) SetLevel(name string) error {
 	return nil
 }
 
-// Hide keeps a secret, such as an API key, out of every later line. Secrets of
-// fewer than four bytes would blank ordinary words and are not hidden.
+// Hide keeps a secret, such as an API key, out of all later lines. Secrets of
+// fewer than four bytes are not hidden, because that would blank ordinary
+// words.
 func (l *Log) Hide(secret string) { l.secrets.add(secret) }
 
-// Close closes the file. Later lines reach the terminal alone.
+// Close closes the file. Later lines are written only to the terminal.
 func (l *Log) Close() error {
 	if l.file == nil {
 		return nil

@@ -2,14 +2,14 @@ package telemetry
 
 import "time"
 
-// Pace estimates how long something takes that reports the share it has done. The
-// first report counts as the start: what was done before took other time.
+// Pace estimates the remaining time of work that reports its progress as a share.
+// The first report counts as the start, because earlier work does not count.
 type Pace struct {
 	start time.Time
 	from  float64
 }
 
-// Left is the time until the share is 1; 0 while it is unknown.
+// Left returns the time until the share is 1, or 0 if unknown.
 func (p *Pace) Left(share float64, now time.Time) time.Duration {
 	if p.start.IsZero() || share < p.from {
 		p.start, p.from = now, share
@@ -21,7 +21,7 @@ func (p *Pace) Left(share float64, now time.Time) time.Duration {
 	return time.Duration(float64(spent) / done * (1 - share))
 }
 
-// Rest moves the start by a time in which nothing was done.
+// Rest moves the start by a period without work.
 func (p *Pace) Rest(d time.Duration) {
 	if !p.start.IsZero() {
 		p.start = p.start.Add(d)

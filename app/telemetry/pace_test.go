@@ -13,11 +13,11 @@ func TestPace(t *testing.T) {
 		after time.Duration
 		want  time.Duration
 	}{
-		{0.5, 0, 0}, // what an earlier run had left is not this run's work
+		{0.5, 0, 0}, // the progress of an earlier run does not count for this run
 		{0.6, 500 * time.Millisecond, 0},
 		{0.6, 10 * time.Second, 40 * time.Second},
 		{0.9, 40 * time.Second, 10 * time.Second},
-		{0.1, 41 * time.Second, 0}, // begun anew
+		{0.1, 41 * time.Second, 0}, // started again
 	} {
 		if got := p.Left(step.share, at.Add(step.after)); (got - step.want).Abs() > time.Millisecond {
 			t.Errorf("%+v: %v", step, got)

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// rotating is a file that is set aside when it is full: FILE becomes FILE.1,
-// FILE.1 becomes FILE.2, and the oldest is removed. It is safe for concurrent
-// use. A write that does not succeed (disk full, folder gone) is dropped, and the
-// next one tries again: a log must not stop what it reports on.
+// rotating is a file that is rotated when it is full. FILE becomes FILE.1, FILE.1
+// becomes FILE.2, and the oldest is removed. It is safe for concurrent use. A
+// write that fails (disk full, folder gone) is dropped, and the next one tries
+// again, because a log must not stop the program.
 type rotating struct {
 	path  string
 	limit int64
 	keep  int
 
 	mu     sync.Mutex
-	file   *os.File // nil after Close, or while it cannot be opened
+	file   *os.File // nil after Close, or if it cannot be opened
 	size   int64
 	closed bool
 }
@@ -41,7 +41,7 @@ func openRotating(path string, limit int64, keep int) (*rotating, error) {
 	return r, nil
 }
 
-// open opens the file at its end.
+// open opens the file for appending.
 func (r *rotating) open() error {
 	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *rotating) open() error {
 	return nil
 }
 
-// Write writes one line. It always reports success, as the type says.
+// Write writes one line. It always reports success, as the type documents.
 func (r *rotating) Write(line []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +76,8 @@ func (r *rotating) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// rotate sets the full file aside and leaves r without an open one. Where a
-// rename is refused, the file is emptied instead: the limit holds.
+// rotate renames the full file and leaves r without an open one. If the rename
+// fails, the file is emptied instead, so that the limit holds.
 func (r *rotating) rotate() {
 	r.drop()
 	for i := r.keep; i > 0; i-- {
@@ -94,7 +94,7 @@ func (r *rotating) rotate() {
 
 func (r *rotating) aside(i int) string { return fmt.Sprintf("%s.%d", r.path, i) }
 
-// drop closes the file; what cannot be written has no other place to go.
+// drop closes the file. A line that cannot be written is lost.
 func (r *rotating) drop() {
 	if r.file != nil {
 		_ = r.file.Close()
@@ -102,7 +102,7 @@ func (r *rotating) drop() {
 	}
 }
 
-// Close closes the file for good.
+// Close closes the file permanently.
 func (r *rotating) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

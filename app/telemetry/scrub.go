@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// hidden stands in the log where a secret was.
+// hidden replaces a secret in the log.
 const hidden = "(hidden)"
 
-// private are the keys whose values are never written: what people and models
-// say, and what opens doors. Code should not log them in the first place; this is
-// the second lock on the same door.
+// private lists the keys whose values are never written: texts of people and
+// models, and credentials. Code should not log them in the first place. This is a
+// second safeguard.
 var private = []string{
 	"prompt", "system", "messages", "message", "content", "text", "answer", "input", "output", "body",
 	"key", "api_key", "apikey", "token", "secret", "password", "authorization", "cookie", "x-api-key",
 }
 
-// secrets is a list of strings to hide, shared by derived loggers.
+// secrets is a list of strings to hide. Derived loggers share it.
 type secrets struct {
 	mu   sync.RWMutex
 	list []string
@@ -46,8 +46,8 @@ func (s *secrets) clean(text string) string {
 	return text
 }
 
-// scrub is a handler that drops what is under the level and takes secrets out of
-// what it passes on.
+// scrub is a handler that drops records below the level and removes secrets from
+// the others.
 type scrub struct {
 	slog.Handler
 	level   *slog.LevelVar
@@ -77,9 +77,9 @@ func (h scrub) WithGroup(name string) slog.Handler {
 	return scrub{h.Handler.WithGroup(name), h.level, h.secrets}
 }
 
-// attr returns a with secrets hidden, in groups too. Values that are neither
-// numbers nor times are written as text, so that a secret inside an error or a
-// struct is found.
+// attr returns a with secrets hidden, also in groups. Values that are neither
+// numbers nor times are converted to text, so that a secret inside an error or
+// a struct is found.
 func (h scrub) attr(a slog.Attr) slog.Attr {
 	if slices.Contains(private, strings.ToLower(a.Key)) {
 		return slog.String(a.Key, hidden)

@@ -42,7 +42,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestNothingPrivate writes a secret by every way into the log and looks for it.
+// TestNothingPrivate writes a secret to the log in every possible way and
+// searches for it.
 func TestNothingPrivate(t *testing.T) {
 	const secret, prompt = "sk-0123456789", "what the user asked"
 	var out bytes.Buffer

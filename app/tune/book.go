@@ -137,7 +137,7 @@ func (b *Book) Put(ctx context.Context, path string, s Settings) error {
 			prune(models)
 		}
 		if len(models) > maxModels {
-			return fmt.Errorf("%w: %d of at most %d", ErrFull, len(models), maxModels)
+			return fmt.Errorf("%w: %d; the limit is %d", ErrFull, len(models), maxModels)
 		}
 		return nil
 	})
@@ -199,7 +199,7 @@ func (b *Book) change(ctx context.Context, do func(map[string]Settings) error) e
 		return err
 	}
 	if len(data) > maxBytes {
-		return fmt.Errorf("%w: they take %d bytes of at most %d", ErrFull, len(data), maxBytes)
+		return fmt.Errorf("%w: they take %d bytes; the limit is %d", ErrFull, len(data), maxBytes)
 	}
 	if err := replace(b.path, append(data, '\n')); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (b *Book) read() error {
 	}
 	if c.Version > version {
 		b.models = nil
-		return fmt.Errorf("%w: %s has version %d, this one supports %d", ErrNewer, b.path, c.Version, version)
+		return fmt.Errorf("%w: %s has version %d, but this Godwit supports only %d", ErrNewer, b.path, c.Version, version)
 	}
 	b.models = make(map[string]Settings, len(c.Models))
 	for path, raw := range c.Models {

@@ -143,7 +143,7 @@ func newAssembler(ptxas, pack, path string) (*assembler, error) {
 	}
 	version := regexp.MustCompile(`V(\d[\d.]+)`).FindSubmatch(said)
 	if version == nil {
-		return nil, fmt.Errorf("%s says no version: %s", ptxas, said)
+		return nil, fmt.Errorf("%s printed no version: %s", ptxas, said)
 	}
 	a := &assembler{ptxas: ptxas}
 	if a.images, err = read(pack); err == nil {
@@ -349,7 +349,7 @@ func (j *job) run(ptxas string) {
 	out, err := exec.Command(ptxas, "-v", "-arch=sm_"+j.arch, "-o", os.DevNull, j.file).CombinedOutput()
 	said := ptxasSays.FindSubmatch(out)
 	if err == nil && said == nil {
-		err = errors.New("ptxas does not say what it takes")
+		err = errors.New("ptxas did not report the resources that it uses")
 	}
 	if err == nil {
 		j.use.spilled, err = strconv.Atoi(string(said[1]))

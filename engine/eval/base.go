@@ -138,7 +138,7 @@ func packRow(dst []byte, logits []float32, sum float64) {
 func unpackRow(dst []float32, row []byte) error {
 	le, end := binary.LittleEndian, len(row)-4
 	if le.Uint32(row[end:]) != crc32.ChecksumIEEE(row[:end]) {
-		return errors.New("damaged: checksum")
+		return errors.New("damaged: the checksum does not match")
 	}
 	top, step := math.Float32frombits(le.Uint32(row)), math.Float32frombits(le.Uint32(row[4:]))
 	for i := range dst {
@@ -218,7 +218,7 @@ func (b *Base) check(e *engine.Engine, chunks [][]llm.Token, w *Window) error {
 	case h.Vocab != vocab:
 		return fmt.Errorf("%w %s: it has a vocabulary of %d tokens, but the model's has %d", ErrBase, b.path, h.Vocab, vocab)
 	case h.Model != identity(e):
-		return fmt.Errorf("%w %s: it is of another model, %q (%.12s…); this one is %q (%.12s…)", ErrBase, b.path, h.Name, h.Model, e.Config().Name, identity(e))
+		return fmt.Errorf("%w %s: it was made with another model, %q (%.12s…); this one is %q (%.12s…)", ErrBase, b.path, h.Name, h.Model, e.Config().Name, identity(e))
 	case h.Context != w.Context || len(h.Chunks) < len(chunks):
 		return fmt.Errorf("%w %s: it has %d chunks of %d tokens, but this run needs %d of %d", ErrBase, b.path, len(h.Chunks), h.Context, len(chunks), w.Context)
 	case max(h.Every, 1) != max(w.Every, 1):
@@ -226,7 +226,7 @@ func (b *Base) check(e *engine.Engine, chunks [][]llm.Token, w *Window) error {
 	}
 	for i, c := range chunks {
 		if h.Chunks[i] != hashChunk(c) {
-			return fmt.Errorf("%w %s: it is of another text; chunk %d differs", ErrBase, b.path, i)
+			return fmt.Errorf("%w %s: it was made with another text; chunk %d differs", ErrBase, b.path, i)
 		}
 	}
 	return nil

@@ -158,15 +158,15 @@ func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
 		switch {
 		case c.Agree != nil:
 			if v.Agreement = c.Agree.Agreement; v.Agreement < limits.Agreement {
-				fail("agreement %.4f ± %.4f, wanted %.2f", v.Agreement, c.Agree.Stderr, limits.Agreement)
+				fail("agreement %.4f ± %.4f, at least %.2f is required", v.Agreement, c.Agree.Stderr, limits.Agreement)
 			}
 		case c.KLD != nil:
 			if v.KLD = c.KLD.Mean; v.KLD > limits.KLD {
-				fail("mean divergence %.4f ± %.4f nats, at most %.2f", v.KLD, c.KLD.Stderr, limits.KLD)
+				fail("mean divergence %.4f ± %.4f nats; the limit is %.2f", v.KLD, c.KLD.Stderr, limits.KLD)
 			}
 		case c.Copy != nil && own != nil:
 			if v.Copy = c.Copy.Rate; copiesLess(own.Exact, c.Copy.Exact, limits.Copy) {
-				fail("copies %.2f of the texts exactly, f16 %.2f", v.Copy, own.Rate)
+				fail("copies %.2f of the texts exactly, and f16 %.2f", v.Copy, own.Rate)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func Speed(ctx context.Context, e *engine.Engine, depths []int, prompt, gen, run
 	r.InUse = use.Memory.Cache
 	// The device may round up, so the plan may be off by at most 1 %.
 	if off := math.Abs(float64(r.InUse-r.Planned)) / float64(max(r.Planned, 1)); off > 0.01 {
-		return r, fmt.Errorf("the cache takes %d bytes, the plan says %d: %.1f %% off", r.InUse, r.Planned, 100*off)
+		return r, fmt.Errorf("the cache takes %d bytes, but the plan has %d, which is %.1f %% off", r.InUse, r.Planned, 100*off)
 	}
 	for i, d := range depths {
 		var read, write mean

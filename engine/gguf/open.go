@@ -210,7 +210,7 @@ func checkTotal(heads []*head) error {
 		total += len(h.tensors)
 	}
 	if n, ok := heads[0].kv.Uint(splitTensorsKey); ok && n != uint64(total) {
-		return fmt.Errorf("%w: %s is %d, the parts have %d tensors", ErrSplit, splitTensorsKey, n, total)
+		return fmt.Errorf("%w: %s is %d, but the parts have %d tensors", ErrSplit, splitTensorsKey, n, total)
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestSplitErrors(t *testing.T) {
 		{"wrong number", set(1, splitNoKey, uint16(2)), nil, "00002-of-00003.gguf says split.no 2, want 1"},
 		{"negative number", set(2, splitNoKey, int16(-1)), nil, "split.no"},
 		{"wrong count", set(2, splitCountKey, uint16(4)), nil, "split.count 4, want 3"},
-		{"wrong total", set(0, splitTensorsKey, int32(5)), nil, "split.tensors.count is 5, the parts have 3"},
+		{"wrong total", set(0, splitTensorsKey, int32(5)), nil, "split.tensors.count is 5, but the parts have 3"},
 		{"count against name", set(0, splitCountKey, uint16(7)), nil, "one of 7 parts"},
 		{"huge count", set(0, splitCountKey, uint64(1)<<63), nil, "split.count is 9223372036854775808, at most 512"},
 		{"missing part", nil, func(n []string) error { return os.Remove(n[1]) }, "m-00002-of-00003.gguf is missing"},

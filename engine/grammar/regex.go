@@ -272,7 +272,7 @@ func (p *regex) set() ([]span, error) {
 				return nil, err
 			}
 			if len(hi) != 1 || hi[0].lo != hi[0].hi || hi[0].lo < lo[0].lo {
-				return nil, p.fail("range with a wrong end")
+				return nil, p.fail("range with an invalid end")
 			}
 			lo = []span{{lo[0].lo, hi[0].hi}}
 		}

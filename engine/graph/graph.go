@@ -101,7 +101,7 @@ type State struct {
 type Plan struct {
 	Nodes  []Node
 	Values []Info
-	States []State // number i is the state that ops call i
+	States []State // ops refer to a state by its index
 	Layers []int   // first node of each layer
 	Output Value
 }

@@ -96,7 +96,7 @@ func (r *resolver) share() error {
 	}
 	least, most := AutoRange()
 	if !(bits >= least && bits <= most) {
-		return fmt.Errorf("kv: %g bits a value on average; %g to %g are possible", bits, least, most)
+		return fmt.Errorf("kv: %g bits per value on average; %g to %g are possible", bits, least, most)
 	}
 	l := ladder()
 	near := l[int(math.Round(bits-least))]
@@ -122,7 +122,7 @@ func (r *resolver) share() error {
 		} else {
 			w.K = l[s.step]
 		}
-		r.why[s.layer][s.side] = fmt.Sprintf("%g bits a value on average, allocated by sensitivity", bits)
+		r.why[s.layer][s.side] = fmt.Sprintf("%g bits per value on average, allocated by sensitivity", bits)
 	}
 	return nil
 }

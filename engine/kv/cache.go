@@ -160,7 +160,7 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 		return err
 	}
 	if n < 0 {
-		return fmt.Errorf("kv: sequence %d extended by %d", seq, n)
+		return fmt.Errorf("kv: cannot extend sequence %d by %d positions", seq, n)
 	}
 	c.newBatch()
 	c.settle(s)
@@ -306,7 +306,7 @@ func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
 		return 0, err
 	}
 	if pos < 0 {
-		return s.len, fmt.Errorf("kv: sequence %d cut to %d", seq, pos)
+		return s.len, fmt.Errorf("kv: cannot cut sequence %d to %d positions", seq, pos)
 	}
 	c.settle(s)
 	to, m := c.reach(s, pos)
@@ -357,7 +357,7 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 		return 0, err
 	}
 	if dst == src || pos < 0 {
-		return 0, fmt.Errorf("kv: fork of sequence %d to %d at %d", src, dst, pos)
+		return 0, fmt.Errorf("kv: cannot fork sequence %d to %d at position %d", src, dst, pos)
 	}
 	c.cut(d, 0)
 	c.settle(s)

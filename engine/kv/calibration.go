@@ -65,7 +65,7 @@ func (c *Calibration) KeepSense(of *Calibration) {
 // Check rejects a calibration that does not belong to a model with these layers.
 func (c *Calibration) Check(model string, layers []LayerInfo) error {
 	if c.Model != model {
-		return fmt.Errorf("%w: it is of another model", ErrCalibration)
+		return fmt.Errorf("%w: it belongs to another model", ErrCalibration)
 	}
 	if len(c.Layers) != len(layers) {
 		return fmt.Errorf("%w: it has %d layers, but the model has %d", ErrCalibration, len(c.Layers), len(layers))
@@ -80,7 +80,7 @@ func (c *Calibration) Check(model string, layers []LayerInfo) error {
 		}
 		for h := range l.Keys {
 			if !l.Keys[h].fits(in.HeadDimK) {
-				return fmt.Errorf("%w: layer %d head %d: %d channels that are not all finite, in the model %d", ErrCalibration, i, h, len(l.Keys[h].Mean), in.HeadDimK)
+				return fmt.Errorf("%w: layer %d head %d has %d channels; the model needs %d finite ones", ErrCalibration, i, h, len(l.Keys[h].Mean), in.HeadDimK)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (c *Calibration) Head(layer, head, headDim int) (*Moments, error) {
 	}
 	k := &c.Layers[layer].Keys[head]
 	if !k.fits(headDim) {
-		return nil, fmt.Errorf("%w: layer %d has heads of %d channels, not %d finite ones", ErrCalibration, layer, len(k.Mean), headDim)
+		return nil, fmt.Errorf("%w: layer %d has heads of %d channels; %d finite ones are required", ErrCalibration, layer, len(k.Mean), headDim)
 	}
 	return k, nil
 }

@@ -31,7 +31,8 @@ func sphere(c *Codes, n int, unit float64) (m moments) {
 
 // The mean square error of every codebook on Gaussian rows matches theory within
 // five standard errors of the measurement. A corrected norm divides by the length
-// of the levels, whose variation adds at most its relative variance.
+// of the levels. The variance of that length adds at most its relative variance
+// to the error.
 func TestDistortion(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, c := range []struct {

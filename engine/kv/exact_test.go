@@ -445,7 +445,7 @@ func TestCutBeforeKeep(t *testing.T) {
 	w.reload(t, 2, 0)
 	w.reload(t, 0, 1)
 	w.truncate(t, 1, 1)
-	w.extend(t, 1, 1) // checks that it finds what it reads
+	w.extend(t, 1, 1) // extend checks the rows that it reads
 	w.check(t)
 }
 

@@ -102,18 +102,18 @@ func (s *Settings) checkEqualised(layers []LayerInfo) error {
 		return nil
 	}
 	if len(s.Equalised) != len(layers) {
-		return fmt.Errorf("kv: InnerQ tables of %d layers, the model has %d", len(s.Equalised), len(layers))
+		return fmt.Errorf("kv: InnerQ tables of %d layers, but the model has %d", len(s.Equalised), len(layers))
 	}
 	for i, heads := range s.Equalised {
 		if heads == nil {
 			continue
 		}
 		if len(heads) != layers[i].KVHeads {
-			return fmt.Errorf("kv: InnerQ tables of %d KV heads in layer %d, the model has %d", len(heads), i, layers[i].KVHeads)
+			return fmt.Errorf("kv: InnerQ tables of %d KV heads in layer %d, but the model has %d", len(heads), i, layers[i].KVHeads)
 		}
 		for h := range heads {
 			if !heads[h].fits(layers[i].HeadDimK) {
-				return fmt.Errorf("kv: layer %d head %d: an InnerQ table of %d channels, not %d finite ones", i, h, len(heads[h].Gain), layers[i].HeadDimK)
+				return fmt.Errorf("kv: layer %d head %d: the InnerQ table has %d channels; %d finite ones are required", i, h, len(heads[h].Gain), layers[i].HeadDimK)
 			}
 		}
 	}

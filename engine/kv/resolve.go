@@ -101,7 +101,7 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	}
 	if s.Each != nil {
 		if len(s.Each) != len(layers) {
-			return Layout{}, fmt.Errorf("kv: types for %d layers of %d", len(s.Each), len(layers))
+			return Layout{}, fmt.Errorf("kv: types for %d layers, but the model has %d", len(s.Each), len(layers))
 		}
 		r.each = s.Each
 	}

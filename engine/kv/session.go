@@ -181,7 +181,7 @@ func (c *Cache) measure(rows Rows) error {
 		for _, s := range []Side{K, V} {
 			for _, p := range []Tier{Packed, Exact, Pinned, Measured} {
 				if got, want := rows.RowBytes(i, s, p), y.Side(s).Row(p); got != want {
-					return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, the layout says %d", y.Layer, s, got, want)
+					return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, but the layout has %d", y.Layer, s, got, want)
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func (c *Cache) measure(rows Rows) error {
 func (h *sessionHeader) differs(here *sessionHeader) string {
 	switch {
 	case h.Model != here.Model:
-		return "it is of another model"
+		return "it belongs to another model"
 	case h.Page != here.Page:
 		return fmt.Sprintf("its pages hold %d positions, here %d", h.Page, here.Page)
 	case len(h.Layers) != len(here.Layers):

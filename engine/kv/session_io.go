@@ -130,7 +130,7 @@ func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 func (c *Cache) stateRows(rows Rows) (StateRows, error) {
 	s, ok := rows.(StateRows)
 	if !ok && c.states.on() {
-		return nil, errors.New("kv: the memory hands out no recurrent states")
+		return nil, errors.New("kv: the memory does not provide recurrent states")
 	}
 	return s, nil
 }

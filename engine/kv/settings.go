@@ -31,7 +31,7 @@ type Settings struct {
 	SWABypass       Switch       // f16 in sliding-window layers; Auto is on for the tbq and amx families
 	Temperature     Switch       // attention temperature of tbq keys; Auto is on
 	Strict          bool         // any change of a choice is an error
-	AutoBits        float64      // average code bits a value, allocated to the caches by sensitivity; 0 for off
+	AutoBits        float64      // average code bits per value, allocated to the caches by sensitivity; 0 for off
 	Each            []Want       // types by layer before policies; nil for the same in all layers
 	Calibration     *Calibration // calibration of the model's keys; nil if not measured yet
 	Uncalibrated    bool         // there will be no calibration: keys that need one are calibrated by each conversation, or become q8_0

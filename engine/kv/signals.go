@@ -59,7 +59,7 @@ func (r *resolver) signals(in *LayerInfo) error {
 	case in.HeadDimK == 0:
 		in.HeadDimK = win.dim
 	case in.HeadDimK != win.dim:
-		return fmt.Errorf("%w: layer %d: %s says %d, the weights of K say %d", ErrHead, in.Layer, win.name, win.dim, in.HeadDimK)
+		return fmt.Errorf("%w: layer %d: %s is %d, but the weights of K have %d", ErrHead, in.Layer, win.name, win.dim, in.HeadDimK)
 	}
 	if v := in.Signals.ValueLength; in.HeadDimV == 0 {
 		in.HeadDimV = in.HeadDimK

@@ -94,7 +94,7 @@ func (h *header) check(secret, raw []byte) ([]byte, error) {
 	}
 	if g.key != h.key || g.parent != h.parent || g.part != h.part || g.point != h.point || g.before != h.before ||
 		g.count != h.count || g.size != h.size || !bytes.Equal(tokens, tokenBytes(h.tokens)) {
-		return nil, errors.New("prefix: another record than the one that should be here")
+		return nil, errors.New("prefix: the wrong record is stored here")
 	}
 	return data, nil
 }

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gauss returns n unit Gaussian values; the same for the same seed.
+// gauss returns n unit Gaussian values, which are always the same for a seed.
 func gauss(seed uint64, n int) []float32 {
 	r := rand.New(rand.NewPCG(seed, seed+1))
 	x := make([]float32, n)
@@ -31,7 +31,7 @@ func ones(n int) []float32 {
 	return x
 }
 
-// failer is what *testing.T and *rapid.T share.
+// failer is the common part of *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
@@ -50,7 +50,7 @@ func roundTrip(t failer, typ dtype.Type, x, importance []float32) []float32 {
 	return y
 }
 
-// relative is the root of Σ w(x-y)² / Σ wx².
+// relative returns the root of Σ w(x-y)² / Σ wx².
 func relative(x, y, w []float32) float64 {
 	var e, n float64
 	for i, f := range x {
@@ -64,10 +64,10 @@ func relative(x, y, w []float32) float64 {
 	return math.Sqrt(e / n)
 }
 
-// On Gaussian rows the error is at most that of ggml's quantiser on the same
-// values, without and with an importance of ones. The figures are rounded to
-// five digits, see testdata/README.md; IQ4_NL without importance takes the
-// KV cache's one-pass rule, which ggml uses there too.
+// On Gaussian rows, the error is at most the error of ggml's quantiser on the
+// same values, without importance and with an importance of ones. The figures
+// are rounded to five digits; see testdata/README.md. IQ4_NL without importance
+// uses the KV cache's one-pass rule, and so does ggml.
 func TestGaussianError(t *testing.T) {
 	x := gauss(1, 1<<18)
 	for _, c := range []struct {
@@ -97,9 +97,9 @@ func TestGaussianError(t *testing.T) {
 	}
 }
 
-// With a scale of its own for 16 values a code book is no worse than the best
-// fixed one, the Lloyd-Max quantiser of a unit Gaussian. Mean-square errors for
-// 8 and 16 levels: J. Max 1960, table I.
+// With a scale for every 16 values, a code book is no worse than the best fixed
+// one, which is the Lloyd-Max quantiser of a unit Gaussian. Source of the mean
+// square errors for 8 and 16 levels: J. Max 1960, table I.
 func TestTQGaussianError(t *testing.T) {
 	x := gauss(3, 1<<18)
 	for typ, mse := range map[dtype.Type]float64{dtype.TQ3_1S: 0.03454, dtype.TQ4_1S: 0.009497} {
@@ -110,8 +110,8 @@ func TestTQGaussianError(t *testing.T) {
 	}
 }
 
-// The matrices of the golden files are quantised at least as well as ggml
-// quantised them, with its importance of ones.
+// The matrices of the golden files are quantised at least as well as by ggml,
+// measured with ggml's importance of ones.
 func TestGoldenError(t *testing.T) {
 	files := map[dtype.Type]*gguf.File{}
 	for _, m := range readManifest(t) {
@@ -147,12 +147,12 @@ func decodeTensor(t *testing.T, x *gguf.Tensor) []float32 {
 	return dst
 }
 
-// Importance is worth its while: the weighted error is below that of a search
-// with equal weights.
+// Importance helps. The weighted error is lower than after a search with equal
+// weights.
 func TestImportance(t *testing.T) {
 	x, w := gauss(5, 1<<15), gauss(6, 1<<15)
 	for i, f := range w {
-		w[i] = f * f // as a mean square of activations is spread
+		w[i] = f * f // distributed like the mean square of activations
 	}
 	for _, typ := range []dtype.Type{
 		dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q2_K, dtype.Q3_K, dtype.Q4_K,
@@ -166,7 +166,7 @@ func TestImportance(t *testing.T) {
 	}
 }
 
-// An importance of zeros counts as one of ones.
+// An importance of zeros has the same effect as one of ones.
 func TestZeroImportance(t *testing.T) {
 	x := gauss(7, 512)
 	for _, typ := range quant.Types() {
@@ -186,8 +186,8 @@ func TestZeroImportance(t *testing.T) {
 	}
 }
 
-// Encoding what was decoded gives the same bytes, where the widest code fixes
-// the scale: the step from it to float16 and back is exact.
+// Encoding decoded values gives the same bytes if the widest code determines
+// the scale, because the conversion from the step to float16 and back is exact.
 func TestEncodeAgain(t *testing.T) {
 	for _, typ := range []dtype.Type{dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q5_0, dtype.MXFP4} {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -222,7 +222,7 @@ func drawRow(t *rapid.T, n int, lo, hi float32) []float32 {
 	return x
 }
 
-// Finite values of any size encode to something finite, zeros to zeros.
+// Finite values of any size are encoded to finite values, and zeros to zeros.
 func TestEncodeAnything(t *testing.T) {
 	for _, typ := range quant.Types() {
 		if !quant.Encodes(typ) || typ.IsFloat() {
@@ -251,7 +251,7 @@ func TestEncodeAnything(t *testing.T) {
 	}
 }
 
-// Wherever a row is cut into whole blocks, its bytes are the same.
+// The bytes of a row do not depend on how it is cut into whole blocks.
 func TestBlocksAreIndependent(t *testing.T) {
 	x := gauss(9, 1024)
 	w := gauss(10, 1024)

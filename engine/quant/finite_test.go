@@ -10,7 +10,7 @@ import (
 	"godwit/engine/quant"
 )
 
-// finite reports whether all values of some blocks are, as they are decoded.
+// finite reports whether all values of some blocks are finite after decoding.
 func finite(t *testing.T, typ dtype.Type, src []byte) bool {
 	t.Helper()
 	x := make([]float32, len(src)/typ.Bytes()*typ.Elems())
@@ -25,8 +25,9 @@ func finite(t *testing.T, typ dtype.Type, src []byte) bool {
 	return true
 }
 
-// TestNotFinite compares with the decoded values of random bytes: a block whose
-// values are not finite is found, and so is the first one among sound blocks.
+// TestNotFinite compares NotFinite with the decoded values of random bytes. It
+// must find a block with values that are not finite, and the first such block
+// among finite ones.
 func TestNotFinite(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, typ := range quant.Types() {
@@ -56,7 +57,7 @@ func TestNotFinite(t *testing.T) {
 				for _, at := range []int{0, 1, 40, 76} {
 					blocks := append([]byte(nil), sound[:77*min(len(sound)/77/n, 1)*n]...)
 					if len(blocks) == 0 {
-						found-- // not yet enough sound ones
+						found-- // not enough finite blocks yet
 						break
 					}
 					copy(blocks[at*n:], block)

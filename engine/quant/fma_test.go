@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The compiler fuses x*y + z on arm64, and a fused product is not rounded: the
-// same file would decode or encode differently on a Mac. No fused instruction
-// may be left in this package.
+// The compiler fuses x*y + z on arm64, and a fused product is not rounded, so
+// the same file would decode or encode differently on a Mac. This package must
+// not contain fused instructions.
 func TestNoFusedMultiplyAdd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for another machine")

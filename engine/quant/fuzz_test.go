@@ -10,8 +10,8 @@ import (
 	"godwit/engine/quant"
 )
 
-// Any type number with any bytes: whole blocks decode, and a row is its blocks
-// one by one; everything else is an error.
+// Any type number with any bytes. Whole blocks decode, and a row equals its
+// blocks decoded one by one. Everything else is an error.
 func FuzzDecode(f *testing.F) {
 	for _, t := range quant.Types() {
 		f.Add(uint32(t), splitmix(uint64(t), 2*t.Bytes()))
@@ -46,8 +46,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Any bits as values and importance: either ErrValue, or bytes that decode to
-// finite values. The plain floats keep what is not finite.
+// Any bits as values and importance. The result is either ErrValue or bytes
+// that decode to finite values. The plain float types keep values that are not
+// finite.
 func FuzzEncode(f *testing.F) {
 	for _, t := range quant.Types() {
 		f.Add(uint32(t), splitmix(1, 4*t.Elems()), []byte(nil))

@@ -12,8 +12,9 @@ import (
 	"godwit/engine/quant"
 )
 
-// Any bytes decode to what ggml makes of them: every code, scale and sign of
-// every format, NaN and infinite scales too. See testdata/README.md.
+// Any bytes decode to the same values as in ggml, for every code, scale and
+// sign of every format, including NaN and infinite scales. See
+// testdata/README.md.
 func TestRandomBytes(t *testing.T) {
 	data, err := os.ReadFile("testdata/ggml.json")
 	if err != nil {

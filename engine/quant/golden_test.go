@@ -37,7 +37,7 @@ func readManifest(t testing.TB) []goldenQuant {
 	return m.Quant
 }
 
-// Rows that ggml dequantised come out bit for bit.
+// Rows decode to the same bits as in ggml.
 func TestGoldenRows(t *testing.T) {
 	for _, m := range readManifest(t) {
 		t.Run(m.Name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestGoldenRows(t *testing.T) {
 	}
 }
 
-// sameBits compares by bits, so that -0 and the infinities count; NaNs are equal.
+// sameBits compares bits, so that -0 and infinities count. NaNs are equal.
 func sameBits(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {

@@ -28,9 +28,9 @@ type kvManifest struct {
 	}
 }
 
-// The encoders give the bytes of the reference; what they give decodes to the
-// reference's values. The rules for rows with infinite or NaN scales are those
-// of golden/kv/README.md: a saturated scale, or 0 for a NaN.
+// The encoders write the reference's bytes, which decode to the reference's
+// values. golden/kv/README.md has the rules for rows with infinite or NaN
+// scales: a saturated scale, or 0 for NaN.
 func TestGoldenKV(t *testing.T) {
 	for _, name := range []string{"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "f16", "bf16", "tq3_1s", "tq4_1s"} {
 		t.Run(name, func(t *testing.T) {

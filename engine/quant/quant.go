@@ -156,7 +156,7 @@ func searches(t dtype.Type) bool { return t >= dtype.Q2_K && t <= dtype.Q6_K }
 
 func checkSize(t dtype.Type, elems, bytes int) error {
 	if n := t.Elems(); elems%n != 0 {
-		return fmt.Errorf("%w: %v has blocks of %d values, the row %d", ErrSize, t, n, elems)
+		return fmt.Errorf("%w: %v has blocks of %d values, but the row has %d", ErrSize, t, n, elems)
 	}
 	if want := t.RowBytes(elems); bytes != want {
 		return fmt.Errorf("%w: %d values of %v are %d bytes, not %d", ErrSize, elems, t, want, bytes)

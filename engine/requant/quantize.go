@@ -77,7 +77,7 @@ func (q *quantizer) choose(in, out string) error {
 	for i := range q.tensors {
 		order[i] = &q.tensors[i]
 		if t := order[i]; t.Shape[0] > slab { // a sparse file can claim huge rows
-			return fmt.Errorf("%w: rows of %q have %d values, at most %d are worked on", ErrQuantize, t.Name, t.Shape[0], slab)
+			return fmt.Errorf("%w: rows of %q have %d values; the limit is %d", ErrQuantize, t.Name, t.Shape[0], slab)
 		}
 	}
 	slices.SortStableFunc(order, byLayer)
@@ -95,7 +95,7 @@ func (q *quantizer) choose(in, out string) error {
 		q.done.After += int64(t.Type.RowBytes(t.Shape[0])) * int64(t.Rows())
 	}
 	if q.done.Changed == 0 {
-		return fmt.Errorf("%w: no matrix of %s is F32, F16 or BF16, they are %s; a copy in one of those is wanted", ErrQuantize, in, q.packed())
+		return fmt.Errorf("%w: the matrices of %s are %s; quantise a copy in F32, F16 or BF16 instead", ErrQuantize, in, q.packed())
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package sample
 
 import "math"
 
-// maxCount bounds the parameters that count tokens.
+// maxCount limits the parameters that count tokens.
 const maxCount = math.MaxInt32
 
-// mass makes a client's 0 the smallest mass: one token is kept.
+// mass replaces 0 from a client by the smallest mass, which keeps one token.
 func mass(v float64) float64 {
 	if v == 0 {
 		return math.SmallestNonzeroFloat64

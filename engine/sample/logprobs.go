@@ -12,9 +12,10 @@ type Logprob struct {
 	Logprob float64
 }
 
-// Logprobs is the model's own opinion of a position: probabilities over the
-// whole vocabulary as the logits have them, before grammar, bias, penalties,
-// truncation and temperature. OpenAI's logprobs and top_logprobs mean these.
+// Logprobs are the model's own probabilities at a position. They cover the
+// whole vocabulary as in the logits, before grammar, bias, penalties,
+// truncation and temperature. OpenAI's logprobs and top_logprobs have this
+// meaning.
 type Logprobs struct {
 	top  []cand
 	best float32
@@ -22,8 +23,8 @@ type Logprobs struct {
 	row  []float32
 }
 
-// Read takes a row in and finds its n most likely tokens, of equals the lowest
-// id first. It keeps the row and allocates only when n grows.
+// Read reads a row and finds its n most likely tokens. Among equals, the lowest
+// ids count. It keeps the row, and allocates only if n grows.
 func (l *Logprobs) Read(logits []float32, n int) error {
 	v := view{logits: logits}
 	best, _, err := v.max()
@@ -41,7 +42,8 @@ func (l *Logprobs) Read(logits []float32, n int) error {
 
 func (l *Logprobs) value(x float32) float64 { return float64(x) - float64(l.best) - l.norm }
 
-// Of returns the value of one token, -Inf for one that the model rules out.
+// Of returns the value of one token, or -Inf for a token that the model
+// excludes.
 func (l *Logprobs) Of(t llm.Token) (float64, error) {
 	if t < 0 || int(t) >= len(l.row) {
 		return 0, fmt.Errorf("%w: no token %d among %d", ErrLogits, t, len(l.row))
@@ -49,7 +51,7 @@ func (l *Logprobs) Of(t llm.Token) (float64, error) {
 	return l.value(l.row[t]), nil
 }
 
-// Top appends the most likely tokens in falling order.
+// Top appends the most likely tokens in descending order.
 func (l *Logprobs) Top(dst []Logprob) []Logprob {
 	for _, c := range l.top {
 		dst = append(dst, Logprob{c.id, l.value(c.logit)})

@@ -2,12 +2,13 @@ package sample
 
 import "math"
 
-// The functions here round every operation by itself: float64(a*b) + c is never
-// fused, and math.Exp and math.Log, whose last bits differ between processors,
-// are not used. So probabilities, and with them draws, are the same everywhere.
+// The functions here round every operation separately. float64(a*b) + c is
+// never fused, and math.Exp and math.Log are not used, because their last bits
+// differ between processors. Probabilities, and thus draws, are the same
+// everywhere.
 
 const (
-	expSteps = 16 // table steps a factor of two
+	expSteps = 16 // table steps per factor of two
 	ln2      = 0x1.62e42fefa39efp-1
 )
 
@@ -22,12 +23,12 @@ var pow2 = func() (t [expSteps]uint64) {
 	return t
 }()
 
-// toInt plus a small number has that number's nearest integer in its low bits.
+// toInt, added to a small number, leaves the nearest integer in the low bits.
 const toInt = 0x1.8p52
 
-// exp returns e^x for x ≤ 0, within 1e-10 of it relatively; 0 below -700. With
-// r the distance to the next of 16 steps a factor of two, |r| ≤ ln 2/32, the
-// series leaves out r⁵/120 < 4e-11.
+// exp returns e^x for x ≤ 0 with a relative error of at most 1e-10, and 0 below
+// -700. r is the distance to the nearest of 16 steps per factor of two, so |r|
+// ≤ ln 2/32, and the series leaves out r⁵/120 < 4e-11.
 func exp(x float64) float64 {
 	if !(x > -700) {
 		return 0
@@ -40,8 +41,8 @@ func exp(x float64) float64 {
 	return q * math.Float64frombits(pow2[n&(expSteps-1)]+uint64(n>>4<<52))
 }
 
-// expSum returns Σ e^((x-base)·scale) over a row with no x above base: exp
-// written out, in two sums that do not wait for each other.
+// expSum returns Σ e^((x-base)·scale) over a row with no x above base. It
+// inlines exp, and adds to two independent sums.
 func expSum(row []float32, base, scale float64) float64 {
 	var sum [2]float64
 	for i, v := range row {
@@ -59,9 +60,9 @@ func expSum(row []float32, base, scale float64) float64 {
 	return sum[0] + sum[1]
 }
 
-// ln returns the natural logarithm of a positive normal x: with x = m·2^e and m
-// in [√½, √2), ln m = 2·artanh((m-1)/(m+1)), |argument| ≤ 0.172; the series
-// leaves out less than 2e-17.
+// ln returns the natural logarithm of a positive normal x. With x = m·2^e and m
+// in [√½, √2), ln m is 2·artanh((m-1)/(m+1)), and the argument is at most 0.172
+// in magnitude, so the series leaves out less than 2e-17.
 func ln(x float64) float64 {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {

@@ -24,42 +24,44 @@ import (
 )
 
 var (
-	// ErrParam is wrapped by every error about a parameter out of its range.
+	// ErrParam is wrapped by every error about a parameter that is out of
+	// range.
 	ErrParam = errors.New("invalid sampling parameter")
 	// ErrLogits is wrapped by every error about logits that cannot be sampled.
 	ErrLogits = errors.New("logits cannot be sampled")
 )
 
-// Params are the settings of a chain. The zero value is greedy: every step is
-// off. A step that is on takes the defaults of its own details where they are
-// zero (DRYBase, DRYAllowedLength, XTCThreshold). [Defaults] has the values
-// that a request starts from.
+// Params are the settings of a chain. The zero value is greedy, with every step
+// off. A step that is on uses the defaults for its details that are zero
+// (DRYBase, DRYAllowedLength, XTCThreshold). [Defaults] returns the values that
+// a request starts from.
 type Params struct {
 	Temperature float64 // divides the logits; 0: greedy
-	TopK        int     // keeps the k most likely; 0 or less: off
-	TopP        float64 // keeps the most likely that hold this mass together; 0 or 1: off
-	MinP        float64 // keeps those at least this share of the most likely; 0: off
-	TypicalP    float64 // keeps the most typical that hold this mass together; 0 or 1: off
+	TopK        int     // keeps the k most likely tokens; 0 or less: off
+	TopP        float64 // keeps the most likely tokens with this total probability; 0 or 1: off
+	MinP        float64 // keeps tokens with at least this share of the top probability; 0: off
+	TypicalP    float64 // keeps the most typical tokens with this total probability; 0 or 1: off
 
-	RepeatPenalty    float64 // divides positive logits of seen tokens, multiplies negative ones; 0 or 1: off
-	FrequencyPenalty float64 // taken from a logit for each time its token was seen
-	PresencePenalty  float64 // taken from a logit once if its token was seen
-	RepeatLastN      int     // newest tokens that the penalties look at; 0: none, -1: all
+	RepeatPenalty    float64 // divides positive logits of seen tokens and multiplies negative ones; 0 or 1: off
+	FrequencyPenalty float64 // subtracted from a logit for each time its token was seen
+	PresencePenalty  float64 // subtracted from a logit once if its token was seen
+	RepeatLastN      int     // number of newest tokens for the penalties; 0: none, -1: all
 
 	DRYMultiplier    float64  // strength of the penalty on tokens that would continue a repetition; 0: off
-	DRYBase          float64  // growth of that penalty a repeated token; 0: 1.75
-	DRYAllowedLength int      // repetitions up to this length cost nothing; 0: 2
-	DRYLastN         int      // newest tokens searched for repetitions; 0: none, -1: all
-	DRYBreakers      []string // texts that no repetition extends across
+	DRYBase          float64  // growth of that penalty per repeated token; 0: 1.75
+	DRYAllowedLength int      // repetitions up to this length are not penalised; 0: 2
+	DRYLastN         int      // number of newest tokens to search for repetitions; 0: none, -1: all
+	DRYBreakers      []string // texts at which a repetition ends
 
-	XTCProbability float64 // chance that a draw drops the top choices; 0: off
-	XTCThreshold   float64 // what counts as a top choice; 0: 0.1, above 0.5: off
+	XTCProbability float64 // probability that a draw drops the top choices; 0: off
+	XTCThreshold   float64 // minimum probability of a top choice; 0: 0.1, above 0.5: off
 
 	Seed      int64                 // seed of the draws; -1: a new one each time, see Sampler.Seed
 	LogitBias map[llm.Token]float64 // added to a logit; -Inf bans the token
 }
 
-// Defaults returns what a request starts from, llama.cpp's values.
+// Defaults returns the values that a request starts from, which are
+// llama.cpp's.
 func Defaults() Params {
 	p := Params{DRYBreakers: []string{"\n", ":", "\"", "*"}}
 	for _, f := range fields {
@@ -68,15 +70,15 @@ func Defaults() Params {
 	return p
 }
 
-// Field describes one numeric parameter: the command line, the API and the
-// panel take names, ranges, defaults and help texts from here.
+// Field describes one numeric parameter. The command line, the API and the
+// panel read names, ranges, defaults and help texts from here.
 type Field struct {
 	Name     string   // in JSON: top_k
 	Flag     string   // on the command line: top-k
 	Aliases  []string // other JSON names that clients use
 	Help     string
 	Integer  bool
-	Min, Max float64 // both allowed
+	Min, Max float64 // bounds, both allowed
 	Default  float64
 
 	get func(*Params) float64
@@ -105,7 +107,7 @@ func Lookup(name string) (Field, bool) {
 // Value returns the parameter's value in p.
 func (f Field) Value(p *Params) float64 { return f.get(p) }
 
-// Check reports whether v is a value of this parameter.
+// Check reports whether v is an allowed value of this parameter.
 func (f Field) Check(v float64) error {
 	if !(v >= f.Min && v <= f.Max) {
 		return fmt.Errorf("%w: %s is %v, want %v to %v", ErrParam, f.Name, v, f.Min, f.Max)
@@ -116,8 +118,8 @@ func (f Field) Check(v float64) error {
 	return nil
 }
 
-// Set stores v in p as a client means it: a top_p or typical_p of 0 keeps one
-// token, where 0 in the struct means off.
+// Set stores v in p with the meaning that clients use: a top_p or typical_p of
+// 0 keeps one token, while 0 in the struct means off.
 func (f Field) Set(p *Params, v float64) error {
 	if err := f.Check(v); err != nil {
 		return err
@@ -126,15 +128,15 @@ func (f Field) Set(p *Params, v float64) error {
 	return nil
 }
 
-// maxBias bounds a logit bias; OpenAI's range.
+// maxBias is the limit of a logit bias, as in OpenAI's API.
 const maxBias = 100
 
-// Validate reports the first parameter that is out of its range, by name.
+// Validate returns an error for the first parameter that is out of range.
 func (p *Params) Validate() error {
 	for _, f := range fields {
 		v := f.get(p)
 		if v == 0 && f.Min > 0 {
-			continue // the zero value: the step's default
+			continue // zero means the step's default
 		}
 		if err := f.Check(v); err != nil {
 			return err

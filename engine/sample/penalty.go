@@ -2,10 +2,10 @@ package sample
 
 import "godwit/engine/llm"
 
-// counts is a multiset of tokens: an open table with linear probing that
-// allocates only while the number of distinct tokens grows.
+// counts is a multiset of tokens. It is a hash table with linear probing that
+// allocates only if the number of distinct tokens grows.
 type counts struct {
-	slots []slot // a power of two of them; n == 0: free
+	slots []slot // length is a power of two; n == 0: free
 	used  int
 }
 
@@ -42,7 +42,7 @@ func (c *counts) add(t llm.Token) {
 	c.put(t, 1)
 }
 
-// put sets the number of a token that is not there yet.
+// put sets the count of a token that is not in the table yet.
 func (c *counts) put(t llm.Token, n int32) {
 	if c.used*2 >= len(c.slots) {
 		c.grow()
@@ -66,8 +66,8 @@ func (c *counts) grow() {
 	}
 }
 
-// remove takes one t out. A slot that becomes free is filled from behind, so
-// that no probe stops short.
+// remove removes one t. Later entries move into a slot that becomes free, so
+// that no probe ends too early.
 func (c *counts) remove(t llm.Token) {
 	i := c.find(t)
 	if c.slots[i].n == 0 {
@@ -86,13 +86,13 @@ func (c *counts) remove(t llm.Token) {
 	}
 }
 
-// change is a logit that was altered, with its first value.
+// change is a changed logit with its original value.
 type change struct {
 	tok   llm.Token
 	logit float32
 }
 
-// alter writes a logit and notes its old value.
+// alter changes a logit and records its old value.
 func (s *Sampler) alter(logits []float32, t llm.Token, x float32) {
 	s.changes = append(s.changes, change{t, logits[t]})
 	logits[t] = x
@@ -122,7 +122,7 @@ func (s *Sampler) adjust(logits []float32) {
 	s.dry(logits)
 }
 
-// restore undoes adjust, newest change first.
+// restore undoes adjust, starting with the newest change.
 func (s *Sampler) restore(logits []float32) {
 	for i := len(s.changes) - 1; i >= 0; i-- {
 		logits[s.changes[i].tok] = s.changes[i].logit

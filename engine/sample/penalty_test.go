@@ -77,7 +77,7 @@ func TestPenalties(t *testing.T) {
 	}
 }
 
-// The window's counts stay right while the history is cut to size many times.
+// The window's counts stay correct while the history is shortened many times.
 func TestWindowMoves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const window = 7
@@ -135,7 +135,7 @@ func TestDRYAgainstTheDefinition(t *testing.T) {
 		s.adjust(row)
 
 		since, text := len(toks), ""
-		for i, tok := range toks { // a breaker ends in token i: it starts before and was not there before
+		for i, tok := range toks { // a breaker ends in token i if it starts before it and was not complete before
 			was := len(text)
 			text += pieces[tok]
 			for _, b := range p.DRYBreakers {

@@ -19,7 +19,7 @@ type Sampler struct {
 	seed  int64
 
 	bias      []change
-	changes   []change // changes of the row at hand
+	changes   []change // changes of the current row
 	penalised bool
 	seen      counts // the newest RepeatLastN tokens
 
@@ -38,13 +38,14 @@ type Sampler struct {
 	part []float64 // sums of blocks
 }
 
-// pcgStream is the second half of the generator's start; the seed is the first.
+// pcgStream is the second half of the generator's seed. The first half is
+// Params.Seed.
 const pcgStream = 0x9e3779b97f4a7c15
 
 // New returns the sampler of a sequence over a vocabulary of the given size.
-// piece returns a token's text; DRY looks for its breakers there, and with nil
-// has none. It fails where [Params.Validate] does, and for a bias on a token
-// outside the vocabulary.
+// piece returns a token's text, in which DRY looks for its breakers. Without
+// piece, DRY has no breakers. New fails if [Params.Validate] does, or if a bias
+// is for a token outside the vocabulary.
 func New(p Params, vocab int, piece func(llm.Token) []byte) (*Sampler, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -80,8 +81,8 @@ func New(p Params, vocab int, piece func(llm.Token) []byte) (*Sampler, error) {
 	return s, nil
 }
 
-// defaults fills in what the zero value leaves open and copies what the caller
-// may change.
+// defaults sets the defaults of zero fields and copies what the caller may
+// change.
 func (s *Sampler) defaults() {
 	p := &s.p
 	if p.RepeatPenalty == 0 {
@@ -107,10 +108,11 @@ func (s *Sampler) defaults() {
 	p.DRYBreakers = nil
 }
 
-// Seed returns the seed in use: that of Params, or the one taken for -1.
+// Seed returns the seed in use, which is from Params, or was chosen because
+// Params has -1.
 func (s *Sampler) Seed() int64 { return s.seed }
 
-// Accept tells the sampler the sequence's next token, whether it was drawn or
+// Accept records the next token of the sequence, whether it was drawn or
 // belongs to the prompt.
 func (s *Sampler) Accept(t llm.Token) {
 	if t < 0 || int(t) >= s.vocab || s.keep == 0 {
@@ -136,8 +138,8 @@ func (s *Sampler) Accept(t llm.Token) {
 	}
 }
 
-// Prime accepts the tokens of a prompt. Rows of pictures, which are below 0, are
-// nothing that could be repeated.
+// Prime accepts the tokens of a prompt. It skips rows of pictures, whose ids are
+// negative, because they cannot be repeated.
 func (s *Sampler) Prime(prompt []llm.Token) {
 	for _, t := range prompt {
 		if t >= 0 {
@@ -146,9 +148,9 @@ func (s *Sampler) Prime(prompt []llm.Token) {
 	}
 }
 
-// Sample draws from a row of logits, one for each token of the vocabulary,
-// among the tokens of the mask. The row is written to and is as before when
-// Sample returns. The token counts as seen only after Accept.
+// Sample draws from a row of logits, with one for each token of the vocabulary,
+// among the tokens of the mask. It changes the row and restores it before it
+// returns. The token counts as seen only after Accept.
 func (s *Sampler) Sample(logits []float32, mask Mask) (llm.Token, error) {
 	if len(logits) != s.vocab {
 		return 0, fmt.Errorf("%w: %d of them for a vocabulary of %d", ErrLogits, len(logits), s.vocab)
@@ -163,9 +165,9 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (llm.Token, error) {
 	return t, err
 }
 
-// Top is how many of the largest logits Sample looks at where every token is
-// allowed, of equals those of the lowest tokens; 0 where it looks at all. The
-// others may then be minus infinity.
+// Top returns how many of the largest logits Sample reads if every token is
+// allowed. Among equals, these are the lowest tokens. It returns 0 if Sample
+// reads all logits. The others may then be minus infinity.
 func (s *Sampler) Top() int {
 	p := &s.p
 	switch {
@@ -181,7 +183,7 @@ func (s *Sampler) Top() int {
 
 func on(mass float64) bool { return mass > 0 && mass < 1 }
 
-// pick runs the chain behind the penalties.
+// pick runs the chain after the penalties.
 func (s *Sampler) pick(v view) (llm.Token, error) {
 	p := &s.p
 	if p.Temperature == 0 {
@@ -229,9 +231,9 @@ func (s *Sampler) short(v view) bool { return s.p.TopK > 0 && s.p.TopK < len(v.l
 
 func (s *Sampler) excludes() bool { return s.p.XTCProbability > 0 && s.p.XTCThreshold <= 0.5 }
 
-// candidates returns the list for the rest of the chain, with weights, the
-// best logit, and the mass of all candidates after top-k. Candidates that min-p
-// or top-p are sure to drop may be missing from the list.
+// candidates returns the list for the rest of the chain, with weights, the best
+// logit, and the mass of all candidates after top-k. The list may lack
+// candidates that min-p or top-p will certainly drop.
 func (s *Sampler) candidates(v view) (list []cand, best float32, total float64, err error) {
 	p := &s.p
 	if s.short(v) {
@@ -248,11 +250,11 @@ func (s *Sampler) candidates(v view) (list []cand, best float32, total float64, 
 	return s.list, best, total, nil
 }
 
-// headroom is how far below the best logit, in nats, the first try looks for
-// the candidates that hold the top-p mass.
+// headroom is how far below the best logit, in nats, the first attempt searches
+// for the candidates of the top-p mass.
 const headroom = 8
 
-// long is candidates without top-k.
+// long handles candidates without top-k.
 func (s *Sampler) long(v view, best float32) (list []cand, total float64) {
 	p := &s.p
 	cut := -math.MaxFloat32 // banned tokens have -Inf
@@ -282,13 +284,14 @@ func weighted(c []cand, best float32) (total float64) {
 	return total
 }
 
-// scale is one over the temperature, finite for every temperature above 0.
+// scale returns the reciprocal of the temperature, which is finite for every
+// temperature above 0.
 func (s *Sampler) scale() float64 { return min(1/s.p.Temperature, math.MaxFloat64) }
 
 // uniform returns a number in [0, 1).
 func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) * 0x1p-53 }
 
-// draw takes one of the list by its share at the temperature.
+// draw draws an element of the list by its share at the temperature.
 func (s *Sampler) draw(c []cand) llm.Token {
 	best := c[0].logit
 	for i := range c {
@@ -311,11 +314,11 @@ func (s *Sampler) draw(c []cand) llm.Token {
 		rest -= c[i].w
 		last = i
 	}
-	return c[last].id // rounding left a rest
+	return c[last].id // because of rounding, no element was reached
 }
 
-// scan draws from all candidates without a list: the block first, then the
-// token in it.
+// scan draws from all candidates without a list. It first draws a block and
+// then a token of the block.
 func (s *Sampler) scan(v view, best float32) llm.Token {
 	if len(s.part) < v.blocks() {
 		s.part = make([]float64, v.blocks())

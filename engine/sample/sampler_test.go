@@ -20,7 +20,8 @@ func mustNew(t testing.TB, p Params, vocab int, piece func(llm.Token) []byte) *S
 	return s
 }
 
-// gaussian returns logits like a model's: a wide bell with a few leaders.
+// gaussian returns logits like a model's, with a wide bell curve and a few
+// large values.
 func gaussian(rng *rand.Rand, n, lead int) []float32 {
 	l := make([]float32, n)
 	for i := range l {
@@ -48,8 +49,9 @@ func randomMask(rng *rand.Rand, n int) Mask {
 
 func allowed(m Mask, i int) bool { return m == nil || m[i/64]>>(i%64)&1 == 1 }
 
-// oracle is the chain written from its definitions: everything sorted, nothing
-// cut early. It returns the surviving tokens with their final probabilities.
+// oracle is the chain written from its definitions, which sorts everything and
+// uses no shortcuts. It returns the remaining tokens with their final
+// probabilities.
 func oracle(p Params, logits []float32, m Mask, exclude bool) map[llm.Token]float64 {
 	type item struct {
 		id   int
@@ -223,7 +225,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 func TestXTCProbability(t *testing.T) {
 	s := mustNew(t, Params{Temperature: 1, TopK: 3, XTCProbability: 0.25, XTCThreshold: 0.1}, 3, nil)
 	dropped, draws := 0, 20000
-	logits := []float32{9, 9, -20} // the second of two top choices stays when the first goes
+	logits := []float32{9, 9, -20} // the second of two top choices stays if the first is dropped
 	for range draws {
 		tok, err := s.Sample(logits, nil)
 		if err != nil {
@@ -233,7 +235,7 @@ func TestXTCProbability(t *testing.T) {
 			dropped++
 		}
 	}
-	// token 0 comes up in half of the draws that drop nothing
+	// token 0 is drawn in half of the draws that drop nothing
 	want := 0.75 * 0.5 * float64(draws)
 	if d := math.Abs(float64(dropped) - want); d > 5*math.Sqrt(want) {
 		t.Errorf("token 0 in %d of %d draws, want about %.0f", dropped, draws, want)
@@ -296,7 +298,8 @@ func TestTopPZero(t *testing.T) {
 	}
 }
 
-// The tokens below were drawn on linux/amd64; every platform has to draw them.
+// The tokens below were drawn on linux/amd64. Every platform must draw the same
+// ones.
 func TestSeedFixesTheTokens(t *testing.T) {
 	want := map[string][]llm.Token{}
 	for name, p := range chains {

@@ -9,8 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// Mask says which tokens may be drawn: bit t%64 of word t/64 stands for token
-// t. nil allows every token; bits beyond the vocabulary are ignored.
+// Mask is the set of tokens that may be drawn. Bit t%64 of word t/64 is for
+// token t. nil allows every token. Bits beyond the vocabulary are ignored.
 type Mask = []uint64
 
 // view is a row of logits under a mask, read in blocks of 64 tokens.
@@ -23,7 +23,8 @@ const block = 64
 
 func (v view) blocks() int { return (len(v.logits) + block - 1) / block }
 
-// row returns block b and its mask; all tells that every token of it is allowed.
+// row returns block b and its mask. all reports whether every token of the
+// block is allowed.
 func (v view) row(b int) (row []float32, word uint64, all bool) {
 	lo := b * block
 	row = v.logits[lo:min(lo+block, len(v.logits))]
@@ -35,15 +36,16 @@ func (v view) row(b int) (row []float32, word uint64, all bool) {
 	return row, word, word == full
 }
 
-// max returns the most likely candidate, of equals the lowest id. It fails on
-// NaN and infinity among the candidates, or without candidates.
+// max returns the most likely candidate, and among equals the one with the
+// lowest id. It fails if a candidate is NaN or infinite, or if there is no
+// candidate.
 func (v view) max() (best float32, id llm.Token, err error) {
 	best, id = float32(math.Inf(-1)), -1
 	for b := range v.blocks() {
 		row, word, all := v.row(b)
 		if all {
 			for i, x := range row {
-				if !(x <= best) { // NaN comes here too
+				if !(x <= best) { // also reached for NaN
 					if x != x {
 						return 0, 0, nanError(b, i)
 					}
@@ -80,8 +82,8 @@ func nanError(b, i int) error {
 	return fmt.Errorf("%w: token %d has NaN", ErrLogits, b*block+i)
 }
 
-// sum returns Σ e^((x-top)·scale) over the candidates. part, if not nil, gets
-// the sum of each block.
+// sum returns Σ e^((x-top)·scale) over the candidates. If part is not nil, it
+// gets the sum of each block.
 func (v view) sum(top float32, scale float64, part []float64) float64 {
 	total, base := 0.0, float64(top)
 	for b := range v.blocks() {
@@ -102,7 +104,7 @@ func (v view) sum(top float32, scale float64, part []float64) float64 {
 	return total
 }
 
-// gather appends the candidates with logits of at least cut.
+// gather appends the candidates whose logits are at least cut.
 func (v view) gather(dst []cand, cut float32) []cand {
 	for b := range v.blocks() {
 		row, word, all := v.row(b)
@@ -124,8 +126,9 @@ func (v view) gather(dst []cand, cut float32) []cand {
 	return dst
 }
 
-// top returns the k most likely candidates in falling order, of equals the
-// lowest ids first, in the room of dst. It fails where max does.
+// top returns the k most likely candidates in descending order, and among
+// equals the lowest ids first. It uses the capacity of dst. It fails if max
+// does.
 func (v view) top(dst []cand, k int) ([]cand, error) {
 	heap := dst[:0]
 	floor := float32(math.Inf(-1))

@@ -201,7 +201,7 @@ func (s *Sched) reserve(i, n int, prompt bool) int {
 	n, outputs := s.fit(t, len(sl.tokens), n)
 	ok, err := false, error(nil)
 	if x := t.tile(len(sl.tokens) + n); x != nil && x.Whole && x.At < len(sl.tokens)+n {
-		n, err = 0, fmt.Errorf("sched: more than %d rows are wanted of a picture that is read in one step", s.o.Outputs)
+		n, err = 0, fmt.Errorf("sched: a request needs more than %d rows of a picture that is read in one step", s.o.Outputs)
 	}
 	if n > 0 {
 		ok, err = s.extend(i, n)

@@ -13,7 +13,7 @@ const row = (what, got, aim) => console.log(`| ${what} | ${got} | ${aim} |`);
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 const ms = (list) => `${Math.round(median(list))} ms (${Math.round(Math.min(...list))} to ${Math.round(Math.max(...list))})`;
 
-/** How long it takes from nothing to the message box. */
+/** Measures the time from a new browser to the message box. */
 async function start() {
   const began = performance.now();
   const page = await visit(browser, server.url);
@@ -23,7 +23,7 @@ async function start() {
   return took;
 }
 
-/** How long the newest message of a chat of 5,000 takes to show, from the click. */
+/** Measures the time from a click until the newest message of a chat of 5,000 is shown. */
 async function openLong() {
   const page = await visit(browser, server.url);
   const link = page.getByRole('link', { name: 'Long' });
@@ -45,7 +45,7 @@ async function openLong() {
   return took;
 }
 
-/** Has an answer of 2,000 lines grow by its last 1,000 tokens and watches the page's main thread. */
+/** Adds the last 1,000 tokens to an answer of 2,000 lines and watches the page's main thread. */
 async function stream(text) {
   const { chats } = await server.api('POST', '/app/import', conversation('Streamed', ['Write a lot.', '']));
   stage.play(text, text.length - 4000);
@@ -54,14 +54,14 @@ async function stream(text) {
   await page.waitForTimeout(1000); // the old part is drawn
   await browser.startTracing(page, { categories: ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'] });
   await page.locator('article[data-status=running]').waitFor({ state: 'detached', timeout: 60_000 });
-  await page.waitForTimeout(1000); // colours come behind it
+  await page.waitForTimeout(1000); // highlighting follows
   const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
   await server.api('DELETE', `/app/chats/${chats[0].id}`);
   await page.context().close();
   return longest(traceEvents);
 }
 
-/** The dearest task of the pages' main threads: milliseconds of the processor, and of the clock. */
+/** The longest task of the main threads of all pages, in milliseconds of processor time and of wall time. */
 function longest(events) {
   const thread = (e) => `${e.pid}/${e.tid}`;
   const mains = new Set(events.filter((e) => e.name === 'thread_name' && e.args.name === 'CrRendererMain').map(thread));

@@ -1,4 +1,4 @@
-// The browser of the tests: Debian's Chromium, driven by playwright-core.
+// Runs the tests' browser, which is Debian's Chromium, with playwright-core.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -12,10 +12,10 @@ export async function launch() {
   return chromium.launch({ executablePath: path, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
-/** How long anything may take that is waited for: on a busy machine, far more than it does. */
+/** Longest wait for anything. On a busy machine, things take much longer than usual. */
 const patience = 60_000;
 
-/** Opens a page that fails its test on any error of its own and on any request to elsewhere. */
+/** Opens a page. Any error on the page, and any request to another origin, fails its test. */
 export async function visit(browser, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, colorScheme: 'light', bypassCSP: false, ...options });
   context.setDefaultTimeout(patience);
@@ -33,11 +33,11 @@ export async function visit(browser, url, options = {}) {
   });
   await page.goto(url);
   await page.waitForSelector('main');
-  await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' }); // until then it hears no keys
+  await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' }); // it ignores keys until then
   return page;
 }
 
-/** Keeps what a page says of what was done and of what failed, which may go again. */
+/** Records the messages of a page about results and errors, because they may disappear. */
 function noteToasts() {
   globalThis.told = [];
   new MutationObserver((records) => {
@@ -49,16 +49,16 @@ function noteToasts() {
   }).observe(document, { childList: true, subtree: true });
 }
 
-/** Waits until a page has told something, which may be gone again. */
+/** Waits until a page has shown a message, which may be gone by now. */
 export const told = (page, words) => page.waitForFunction((words) => globalThis.told.some((text) => text.includes(words)), words);
 
-/** Chooses an option of a field by their names. */
+/** Chooses an option of a field by its name. */
 export async function select(field, name) {
   await field.click();
   await field.page().getByRole('option', { name, exact: true }).click();
 }
 
-/** Closes a page and says what went wrong on it. */
+/** Closes a page and reports what went wrong on it. */
 export async function leave(page) {
   await page.context().close();
   assert.deepEqual(page.faults, []);
@@ -70,13 +70,13 @@ export async function write(page, text) {
   await page.keyboard.press('Enter');
 }
 
-/** Sends a message; when it is shown, the answer to it is there as well. */
+/** Sends a message. When it is shown, so is its answer. */
 export async function say(page, text) {
   await write(page, text);
   await page.locator('.said', { hasText: text }).last().waitFor();
 }
 
-/** Holds back the answers to a request until the result is called. */
+/** Delays the responses to a request until the returned function is called. */
 export async function held(page, path) {
   let letGo;
   const gone = new Promise((resolve) => (letGo = resolve));
@@ -84,10 +84,10 @@ export async function held(page, path) {
   return letGo;
 }
 
-/** Waits until the page has drawn what it knows. */
+/** Waits until the page has drawn its current data. */
 export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 
-/** Waits until the newest answer is finished and returns its words. */
+/** Waits until the newest answer is finished and returns its text. */
 export async function answered(page) {
   const last = page.locator('article:not(.mine)').last();
   await last.waitFor();
@@ -98,9 +98,9 @@ export async function answered(page) {
   return last.locator('.prose').last().innerText();
 }
 
-/** What axe finds fault with, in the words of its rules. */
+/** Returns the violations that axe reports. */
 export async function faultsOfAccess(page) {
-  await page.evaluate(axe); // past the policy of the page, which is not what is tested here
+  await page.evaluate(axe); // bypasses the page's content security policy, which is not tested here
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
   return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(' ')} ${n.failureSummary.replace(/\s+/g, ' ')}`));
 }

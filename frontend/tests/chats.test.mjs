@@ -1,5 +1,4 @@
-// What people do with chats, in a real browser on the real server: keeping, moving,
-// drafting.
+// Tests chats in a real browser on the real server: storing, moving, drafting.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, held, launch, leave, say, select, told, visit, write } from './browser.mjs';
@@ -10,7 +9,7 @@ let server;
 
 before(async () => {
   browser = await launch();
-  // Stories that get more than 40 tokens do not end by themselves.
+  // With a limit above 40 tokens, stories do not end by themselves.
   server = await serve(newHome(true, 'predict = 40\n', 'context_shift = true\n'), [], await lastingPort());
 });
 
@@ -20,7 +19,7 @@ after(async () => {
   server?.remove();
 });
 
-/** Opens a chat that is made of messages. */
+/** Opens a chat with the given messages. */
 async function opened(title, messages, options) {
   const { chats } = await server.api('POST', '/app/import', conversation(title, messages));
   const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`, options);
@@ -30,7 +29,7 @@ async function opened(title, messages, options) {
 
 const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true });
 
-/** Goes to a chat that has no messages yet. */
+/** Opens a chat that has no messages yet. */
 async function newChat(page) {
   await page.getByRole('link', { name: 'New chat' }).first().click(); // chats without a name come after it
   await page.getByRole('button', { name: 'Chat actions' }).waitFor({ state: 'detached' });
@@ -62,7 +61,7 @@ describe('a chat', () => {
     await page.getByText('2 messages deleted').waitFor();
     const id = new URL(page.url()).hash.split('/').pop();
     const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE');
-    await say(page, 'Hello.'); // what is deleted has to go first
+    await say(page, 'Hello.'); // the deleted message disappears first
     await ended;
     await answered(page);
     assert.deepEqual((await server.api('GET', `/app/chats/${id}`)).messages.map((m) => m.role), ['user', 'assistant']);
@@ -123,8 +122,8 @@ describe('a chat', () => {
     await choose(page, 'Chat actions', 'Delete');
     await link.waitFor({ state: 'detached' });
     const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE');
-    await page.reload(); // before its time is over
-    await ended.catch(() => undefined); // the page that asked has gone
+    await page.reload(); // before the time for undo is over
+    await ended.catch(() => undefined); // the page that sent the request is gone
     for (;;) if (!(await server.api('GET', '/app/chats')).chats.some((c) => c.title === 'Renamed')) break;
     await leave(page);
   });
@@ -257,7 +256,7 @@ describe('a chat', () => {
 });
 
 describe('what is written and not sent', () => {
-  /** Waits until the browser keeps so many drafts, and windows are open. */
+  /** Waits until the browser stores the given number of drafts and the windows are open. */
   const keeps = (page, drafts, windows = 1) =>
     page.waitForFunction(
       async ([drafts, windows]) =>
@@ -351,7 +350,7 @@ describe('what is written and not sent', () => {
     await page.getByRole('button', { name: 'Chat settings' }).click();
     const saved = page.waitForResponse(`**/app/chats/${id}`);
     await page.getByLabel('System prompt').fill('You are a heron.');
-    await (await saved).finished(); // the field still has the keys
+    await (await saved).finished(); // the field still has the focus
     await page.reload();
     await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.waitForFunction(() => document.querySelector('aside textarea')?.value === 'You are a heron.');
@@ -382,7 +381,7 @@ describe('what is written and not sent', () => {
 
   it('stays where it cannot be sent and the page goes', async () => {
     const page = await visit(browser, server.url);
-    await page.route('**/app/chats/*/messages', () => undefined); // no answer comes
+    await page.route('**/app/chats/*/messages', () => undefined); // no answer arrives
     await write(page, 'On its way.');
     await holds(page, '');
     await box(page).fill('And more.');

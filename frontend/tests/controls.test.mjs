@@ -65,14 +65,14 @@ describe('a field', () => {
     await page.keyboard.type('d');
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
-    await theme.filter({ hasText: 'Dark' }).waitFor(); // when the server has stored it
+    await theme.filter({ hasText: 'Dark' }).waitFor(); // once the server has stored it
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Home');
     await page.keyboard.press('Escape');
     assert.match(await theme.innerText(), /Dark/);
     await page.keyboard.press(' ');
     await page.keyboard.press('Home');
-    await page.evaluate(() => document.dispatchEvent(new Event('scroll'))); // as of a panel that comes to rest
+    await page.evaluate(() => document.dispatchEvent(new Event('scroll'))); // as if a panel had scrolled
     await drawn(page);
     assert.equal(await page.getByRole('option', { name: 'Dark' }).count(), 1, 'the list stays while something scrolls');
     await page.keyboard.press('Enter');

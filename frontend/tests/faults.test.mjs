@@ -1,5 +1,5 @@
-// Faults that people met, each as they met it: what the page says and does while it
-// waits, and where it says what went wrong.
+// Bugs that users reported, each reproduced in a test: what the page shows and does
+// while it waits, and where it shows errors.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { totalmem } from 'node:os';
@@ -66,7 +66,7 @@ describe('a first chat', () => {
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a fox.');
     await page.getByRole('button', { name: 'Stop' }).waitFor();
-    await page.locator('article:not(.mine) .prose').first().waitFor(); // behind an empty turn the small model says nothing
+    await page.locator('article:not(.mine) .prose').first().waitFor(); // after an empty turn, the small model answers nothing
     await write(page, 'And now one about a hen.');
     await page.getByText('Will be sent when this response is finished.').waitFor();
     await page.getByRole('button', { name: "Don't send" }).click();
@@ -77,7 +77,7 @@ describe('a first chat', () => {
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.locator('.said', { hasText: 'one about a hen' }).waitFor();
     assert.equal(await box(page).inputValue(), '');
-    await page.locator('article:not(.mine)').nth(1).locator('.prose').waitFor(); // else Escape leaves no answer
+    await page.locator('article:not(.mine)').nth(1).locator('.prose').waitFor(); // otherwise Escape leaves no answer
     await page.keyboard.press('Escape');
     await answered(page);
     await leave(page);

@@ -1,5 +1,5 @@
-// A person with an empty home: from the first screen to an answer, with a hub that is
-// played here.
+// A user with an empty home folder, from the first screen to an answer, with a
+// simulated hub.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, faultsOfAccess, launch, leave, visit } from './browser.mjs';
@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** Looks of a view, each of which is free of faults of access and of sideways scroll. */
+/** Checks a view in both themes and widths for accessibility and sideways scrolling. */
 export async function looks(page, name) {
   for (const [scheme, width] of [['light', 1280], ['dark', 1280], ['dark', 420], ['light', 420]]) {
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
@@ -52,7 +52,7 @@ describe('a first start without a model', () => {
     await best.getByRole('button', { name: /^Download/ }).click();
     await best.getByText(/Downloading \d+% of 93.8 MiB/).waitFor();
     await page.getByPlaceholder('Write your first message').waitFor();
-    await page.keyboard.type('What is a godwit?'); // the keyboard is in the message box
+    await page.keyboard.type('What is a godwit?'); // the message box has the focus
     await page.keyboard.press('Enter');
     await page.getByText('Will be sent when the model is ready.').waitFor();
     await looks(page, 'first-coming');

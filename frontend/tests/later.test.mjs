@@ -1,4 +1,4 @@
-// Answers that grow, files, and coming back later, in a real browser on the real
+// Growing answers, files, and returning later, in a real browser on the real
 // server.
 import assert from 'node:assert/strict';
 import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ let server;
 
 before(async () => {
   browser = await launch();
-  // Stories that get more than 40 tokens do not end by themselves.
+  // With a limit above 40 tokens, stories do not end by themselves.
   server = await serve(newHome(true, 'predict = 40\n', 'context_shift = true\n'), [], await lastingPort());
 });
 
@@ -22,7 +22,7 @@ after(async () => {
   server?.remove();
 });
 
-/** Opens a chat that is made of messages. */
+/** Opens a chat with the given messages. */
 async function opened(title, messages, options) {
   const { chats } = await server.api('POST', '/app/import', conversation(title, messages));
   const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`, options);
@@ -35,7 +35,7 @@ describe('an answer that grows', () => {
     const list = Array.from({ length: 200 }, (_, i) => `- item ${i}`).join('\n');
     const page = await opened('Grows', ['Tell me a story.', `# A story\n\n${list}\n\n\`\`\`go\nfunc main() {}\n\`\`\`\n\nOnce upon a time`]);
     await page.locator('.prose .block').last().getByText('Once upon a time').waitFor();
-    await page.locator('.prose .hljs-keyword').first().waitFor(); // colours come after the words
+    await page.locator('.prose .hljs-keyword').first().waitFor(); // highlighting follows the text
     await page.evaluate(() => {
       const prose = document.querySelector('article:not(.mine) .prose');
       globalThis.changed = { earliest: Infinity, times: 0, blocks: prose.children.length };
@@ -79,7 +79,7 @@ describe('long code', () => {
 });
 
 describe('files', () => {
-  /** Drops files on an element, as a browser tells it. */
+  /** Drops files on an element, with the events of a browser. */
   const drop = (page, where, files) =>
     page.locator(where).first().evaluate((element, list) => {
       const transfer = new DataTransfer();
@@ -126,7 +126,7 @@ describe('the page', () => {
     await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null } }); // 40 tokens are over before the key
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null } }); // 40 tokens are finished before the key is pressed
     await say(page, 'Tell me a long story about the sea.');
     await page.locator('article[data-status=running] .prose').waitFor();
     await page.keyboard.press('Escape');
@@ -250,7 +250,7 @@ describe('another run of the program', () => {
     await answered(next);
     await next.getByText(/[\d,]+ of [\d,]+ cached(?: on disk|, [\d,]+ of them on disk)/).waitFor();
     await next.waitForFunction(() => /4K.* MiB.*; 40 reserved for the response/s.test(document.querySelector('a.meter')?.textContent ?? ''));
-    assert.equal(await next.locator('a.meter circle').count(), 3); // the context, what is used, what is kept
+    assert.equal(await next.locator('a.meter circle').count(), 3); // the context, the used part, the cached part
     await leave(next);
   });
 

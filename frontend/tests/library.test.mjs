@@ -1,5 +1,5 @@
-// What people do with model files and with the cache, and what they see when
-// something is wrong, in a real browser on the real server.
+// Tests model files and the cache, and what the page shows if something is
+// wrong, in a real browser on the real server.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** Runs on a server of its own. */
+/** Runs a test on a separate server. */
 async function on(home, args, work) {
   const server = await serve(home, args);
   try {

@@ -1,5 +1,5 @@
-// What a model may write, and how the page looks, in a real browser on the real
-// server.
+// Tests what a model may write, and how the page looks, in a real browser on
+// the real server.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, faultsOfAccess, held, launch, leave, say, select, told, visit } from './browser.mjs';
@@ -85,7 +85,7 @@ describe('what a model may write', () => {
     await page.getByText('Message 4999.').waitFor();
     await page.goto(`${server.url}/#/chat/${chats[0].id}/${(await server.api('GET', `/app/chats/${chats[0].id}/messages?before=101&limit=1`)).messages[0].id}`);
     await page.locator('article.marked', { hasText: 'Message 100.' }).waitFor();
-    await drawn(page); // it stays, and in sight
+    await drawn(page); // it stays visible
     const at = await page.locator('article.marked', { hasText: 'Message 100.' }).boundingBox();
     assert.ok(at && at.y >= 0 && at.y + at.height <= 820, JSON.stringify(at));
     await leave(page);
@@ -104,7 +104,7 @@ describe('what a model may write', () => {
     const letGo = await held(page, `**${path}?*`);
     const asked = page.waitForRequest(`**${path}?*`);
     await region.evaluate((box) => (box.scrollTop = box.querySelector('.list').offsetTop + 300));
-    await asked; // for those before
+    await asked; // the request for earlier messages
     await region.evaluate((box) => (box.scrollTop = 0));
     await drawn(page);
     letGo();
@@ -136,7 +136,7 @@ describe('how it looks', () => {
     server?.remove();
   });
 
-  /** Views with what is there when they are. */
+  /** Views, each with an element that shows when the view is ready. */
   const views = {
     '#/chat': (page) => page.getByText('What can I help with?'),
     '#/chat/1': (page) => page.locator('article .hljs-keyword'),

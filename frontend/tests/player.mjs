@@ -1,11 +1,11 @@
-// Plays an answer at a set speed: the real server, with a proxy before it that writes
-// one answer in place of a model. A model would take the processor that is measured.
+// Plays an answer at a fixed speed: a proxy in front of the real server writes one
+// answer in place of a model. A model would use the processor that is measured.
 import http from 'node:http';
 
-/** Starts the proxy. play has the last answer of a chat grow from an offset of a text on. */
+/** Starts the proxy. play makes the last answer of a chat grow, starting at an offset of a text. */
 export async function player(server, tokensPerSecond = 100) {
-  let piece; // { text, from } that is played
-  let message; // the message that it belongs to, as on the server
+  let piece; // { text, from } of the answer
+  let message; // its message, as on the server
   const proxy = http.createServer((request, answer) => {
     if (piece && /^\/app\/messages\/\d+\/stream/.test(request.url)) return stream(answer);
     const headers = Object.fromEntries(Object.entries(request.headers).filter(([name]) => !/^(?:host|origin|referer|sec-)/.test(name)));
@@ -19,7 +19,7 @@ export async function player(server, tokensPerSecond = 100) {
     request.pipe(ahead);
   });
 
-  /** The chat with its answer as it would be halfway. */
+  /** The chat with its answer half finished. */
   async function running(reply, answer) {
     const body = JSON.parse((await reply.toArray()).join(''));
     message = body.messages.at(-1);

@@ -9,7 +9,8 @@ const out = process.argv[2] ?? '../docs/images';
 mkdirSync(out, { recursive: true });
 const browser = await launch();
 const home = newHome(false);
-// Under their own names, with the second demo model where it is there.
+// Links the models under their own names, including the second demo model if it
+// exists.
 for (const file of [modelFile(), join(dirname(modelFile()), 'gemma-3-270m-Q4_K_M.gguf')]) {
   if (existsSync(file)) symlinkSync(file, join(home, 'data', 'models', basename(file)));
 }

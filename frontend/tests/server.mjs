@@ -1,4 +1,4 @@
-// Starts the real server on a folder of its own, and plays a model hub.
+// Starts the real server on a separate folder, and simulates a model hub.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -18,9 +18,9 @@ export function modelFile() {
 }
 
 /**
- * A folder for a user, with the model in the library if wanted, and settings of sampling and of the engine. Without
- * a setting of the cache it has f16, so that nothing is measured beside a test, and chats keep the title of their first message.
- * Nothing is offered for the model unless a test wants it.
+ * Creates a user's folder with settings of sampling and of the engine. It has the model in its library if requested.
+ * Without a cache setting, it uses f16, so that nothing is measured during a test. Chats keep the title of their first
+ * message. Nothing is recommended for the model unless requested.
  */
 export function newHome(model = true, settings = '', engine = '', titles = false, offers = false) {
   const home = mkdtempSync(join(tmpdir(), 'godwit-page-'));
@@ -32,7 +32,7 @@ export function newHome(model = true, settings = '', engine = '', titles = false
 }
 
 /**
- * Makes the answers of a server so long that none ends by itself: tokens are drawn almost evenly, so that the last one
+ * Makes the answers of a server so long that none ends by itself. Tokens are drawn almost uniformly, so the last one
  * hardly ever comes. Returns a function that restores the settings.
  */
 export async function ramble(server) {
@@ -43,10 +43,10 @@ export async function ramble(server) {
   return () => server.api('POST', '/app/settings', { changes: usual });
 }
 
-/** A port for a server that is started again: the system gives it to no one meanwhile. */
+/** Returns a port for a server that is started again. The system does not give it to another program in the meantime. */
 export async function lastingPort() {
   for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000); // below those of outgoing connections
+    const port = 20_000 + Math.floor(Math.random() * 12_000); // below the ports of outgoing connections
     const free = await new Promise((done) => {
       const probe = listen().once('error', () => done(false));
       probe.listen(port, '127.0.0.1', () => probe.close(() => done(true)));
@@ -97,7 +97,7 @@ export async function serve(home, args = [], port = 0) {
   };
 }
 
-/** A chat as the import takes it, of alternating messages. */
+/** A chat of alternating messages, in the form of an import. */
 export function conversation(title, messages) {
   const stamp = '2026-01-01T00:00:00Z';
   return JSON.stringify({
@@ -111,10 +111,10 @@ export function conversation(title, messages) {
   });
 }
 
-/** The texts of a chat of 5,000 messages. */
+/** The texts of a chat with 5,000 messages. */
 export const manyMessages = () => Array.from({ length: 5000 }, (_, i) => `Message ${i}. ${'Some more words. '.repeat(1 + (i % 9))}`);
 
-/** A GGUF file of metadata alone: text and whole numbers. */
+/** A GGUF file with only metadata: text and whole numbers. */
 export function ggufOf(values) {
   const u32 = (n) => Buffer.from(Uint32Array.of(n).buffer);
   const u64 = (n) => Buffer.from(BigUint64Array.of(BigInt(n)).buffer);
@@ -123,7 +123,7 @@ export function ggufOf(values) {
   return Buffer.concat([Buffer.from('GGUF'), u32(3), u64(0), u64(pairs.length), ...pairs]);
 }
 
-/** A hub with one repository whose file is the small model; while it is slow, no file comes to its end. */
+/** A hub with one repository, whose file is the small model. While it is slow, no download finishes. */
 export async function playHub() {
   const data = readFileSync(modelFile());
   const sha256 = createHash('sha256').update(data).digest('hex');
@@ -132,7 +132,7 @@ export async function playHub() {
     siblings: [{ rfilename: 'godwit-Q4_1.gguf', size: data.length, lfs: { sha256, size: data.length } }],
   };
   const hub = { slow: false, ranges: 0, refuse: 0, spoil: false, asked: 0 };
-  // Any other repository holds the same file in two quantisations.
+  // Any other repository has the same file in two quantisations.
   const other = (id) => ({ ...repo, id, siblings: ['Q4_K_M', 'Q8_0'].map((quant) => ({ ...repo.siblings[0], rfilename: `${id.split('/')[1]}-${quant}.gguf` })) });
   const server = createServer((request, answer) => {
     const url = new URL(request.url, 'http://hub');

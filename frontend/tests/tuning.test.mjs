@@ -1,4 +1,4 @@
-// The settings of single models, and what a row says about a model.
+// The settings of single models, and what the library shows about a model.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,8 @@ test('offers at the first load what the maker recommends, once', async () => {
   await offer.waitFor({ state: 'detached' });
   const { settings } = await state();
   assert.deepEqual(settings, { sampling: { temperature: 0.2, top_p: 0.9 }, answered: true });
-  // A chat that says nothing shows the model's value; its own wins.
+  // If a chat has no value, the model's value is shown. A chat's own value
+  // takes precedence.
   await page.getByRole('button', { name: 'Chat settings', exact: true }).click();
   assert.equal(await page.getByLabel('Temperature', { exact: true }).getAttribute('placeholder'), '0.2');
   await page.getByLabel('Close', { exact: true }).click();
@@ -63,12 +64,12 @@ test('a model has settings of its own on its row', async () => {
   assert.deepEqual(await faultsOfAccess(page), []);
   await own.getByLabel('Chat template').fill('/no/such/template');
   await own.getByLabel('Chat template').press('Tab');
-  await own.getByText(/no such|no file/i).waitFor(); // the refusal stands where the field is
+  await own.getByText(/no such|no file/i).waitFor(); // the error is at the field
   assert.equal((await state()).settings.chat_template, undefined);
   await own.getByRole('button', { name: 'Remove all' }).click();
   await own.getByRole('button', { name: 'Remove all' }).waitFor({ state: 'detached' });
   assert.deepEqual((await state()).settings, { answered: true });
-  // What was removed is offered here as long as it differs.
+  // A removed value is offered here as long as it differs.
   await own.getByRole('group', { name: 'Recommended settings' }).waitFor();
 });
 

@@ -345,9 +345,9 @@ func TestAttendTiles(t *testing.T) {
 }
 
 // sparseWant returns what attend must count for one row with f32 keys. Weights are
-// compared with the largest among their 512 positions, and a row of V is read if
-// any query head of its KV head keeps it. The output is the sum over the kept
-// weights, and sum is that over all weights.
+// compared with the largest weight among their 512 positions, and a row of V is
+// read if any query head of its KV head keeps it. The output is the sum over the
+// kept weights, divided by the sum of all weights.
 func (c *attendCase) sparseWant() (n counts, out []float64) {
 	q, k, v := c.inputs()
 	q = q[(c.cells-1)*c.heads*c.dimK:]

@@ -104,7 +104,7 @@ type buffer struct {
 func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {
 	switch {
 	case data != nil && int64(len(data)) != size:
-		return nil, fmt.Errorf("emu: %s: %d bytes of data for %d", label, len(data), size)
+		return nil, fmt.Errorf("emu: %s: %d bytes of data for a buffer of %d", label, len(data), size)
 	case data != nil:
 		// Kernels are native code and must not read a mapped file. If the file were
 		// truncated, the process would end.

@@ -54,7 +54,7 @@ func (d *device) next() *launch {
 
 func (d *device) bind(l *launch, k *shaders.Kernel, args []gpu.Bind, params []byte) error {
 	if size := reflect.TypeOf(k.Params).Size(); len(args) != len(k.Args) || uintptr(len(params)) != size {
-		return fmt.Errorf("%d buffers and %d bytes of parameters for %d and %d", len(args), len(params), len(k.Args), size)
+		return fmt.Errorf("%d buffers and %d bytes of parameters; want %d and %d", len(args), len(params), len(k.Args), size)
 	}
 	for i, a := range args {
 		b, ok := a.Buffer.(*buffer)

@@ -54,7 +54,8 @@ type Service interface {
 	Body(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	// Answer runs a call and sends its answer.
 	Answer(w http.ResponseWriter, r *http.Request, c Call) error
-	// Context ends when the client disconnects or the server stops.
+	// Context returns a context that ends when the client disconnects or the
+	// server stops.
 	Context(r *http.Request) (context.Context, context.CancelFunc)
 	// Explain converts any error to the message for the client.
 	Explain(err error) *Error

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package tests runs the scripts of build/ci over stand-ins for the programs that
+// Package tests runs the scripts of build/ci with stand-ins for the programs that
 // they call.
 package tests
 
@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// root is the root of the repository, seen from here.
+// root is the root of the repository, relative to this folder.
 const root = "../../.."
 
-// machine is a folder of stand-ins, each of which logs how it is called.
+// machine is a folder of stand-ins, each of which logs its calls.
 type machine struct {
 	dir, log string
 	env      []string
 }
 
-// newMachine has a package database without a single package and an installer
-// that installs nothing. Go, Node.js and Python have the versions given; what is
-// "" is missing.
+// newMachine has a package database without any package, and an installer that
+// installs nothing. Go, Node.js and Python have the given versions. A program
+// with the version "" is missing.
 func newMachine(t *testing.T, user, goVersion, node, python string) *machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func newMachine(t *testing.T, user, goVersion, node, python string) *machine {
 	if python != "" {
 		m.add(t, "python3", "echo Python "+python)
 	}
-	// Nothing else of this machine is in PATH.
+	// PATH contains nothing else of this machine.
 	for _, tool := range []string{"bash", "sh", "env", "make", "dirname", "sed", "grep", "sort", "ls", "uname", "date", "git", "find", "cat"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
@@ -64,8 +64,8 @@ func (m *machine) add(t *testing.T, name, does string) {
 	}
 }
 
-// run runs a command in the root of the repository, which has to fail, and
-// returns what it printed and the calls of stand-ins.
+// run runs a command in the root of the repository, which must fail. It returns
+// the output and the calls of stand-ins.
 func (m *machine) run(t *testing.T, name string, args ...string) (out string, calls []string) {
 	t.Helper()
 	path := filepath.Join(m.dir, name)
@@ -118,12 +118,13 @@ func starts(calls []string, prefix string) int {
 	return slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, prefix) })
 }
 
-// builds returns the index of the first call of Go that is not about its version.
+// builds returns the index of the first call of go that does not ask for its
+// version.
 func builds(calls []string) int {
 	return slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, "go ") && c != "go env GOVERSION" })
 }
 
-// Another user than root is shown every missing package before any stage begins.
+// A user other than root sees every missing package before any stage begins.
 func TestMissingPackagesFirst(t *testing.T) {
 	for _, command := range [][]string{{"make", "test"}, {"make", "test-all"}, {".ci/run"}} {
 		out, calls := newMachine(t, "1000", "1.26.0", "20.19.0", "3.11.2").run(t, command[0], command[1:]...)
@@ -138,7 +139,7 @@ func TestMissingPackagesFirst(t *testing.T) {
 	}
 }
 
-// Root gets all packages installed before any stage begins.
+// As root, all packages are installed before any stage begins.
 func TestPackagesInstalledFirst(t *testing.T) {
 	for _, command := range [][]string{{"make", "test"}, {".ci/run"}} {
 		out, calls := newMachine(t, "0", "1.26.0", "20.19.0", "3.11.2").run(t, command[0], command[1:]...)
@@ -158,7 +159,7 @@ func TestPackagesInstalledFirst(t *testing.T) {
 	}
 }
 
-// A stage by itself installs what it needs, and only that.
+// A single stage installs the packages that it needs, and no others.
 func TestPackagesOfStage(t *testing.T) {
 	out, calls := newMachine(t, "0", "1.26.0", "", "").run(t, "make", "test-arm64")
 	i := starts(calls, "apt-get -q -o Acquire::Retries=3 install")
@@ -167,14 +168,14 @@ func TestPackagesOfStage(t *testing.T) {
 	}
 }
 
-// Go, Node.js and Python that are missing or too old are named with what is
-// wanted, all at once, and nothing is installed or built.
+// If Go, Node.js or Python is missing or too old, the message names all of them
+// with the required versions, and nothing is installed or built.
 func TestToolsFirst(t *testing.T) {
 	for _, c := range []struct {
 		command              []string
 		goVersion, node, py3 string
 		says                 []string
-		silent               []string // not a word about these
+		silent               []string // these must not be mentioned
 	}{
 		{[]string{"make", "test"}, "", "", "", []string{"go 1.26 or newer, which is not in PATH", "node 20.19 or newer", "python3 3.9 or newer", "npm"}, nil},
 		{[]string{"make", "test"}, "1.25.9", "18.20.4", "3.8.10", []string{"is 1.25.9", "is 18.20.4", "is 3.8.10"}, []string{"npm"}},
@@ -202,7 +203,7 @@ func TestToolsFirst(t *testing.T) {
 	}
 }
 
-// Where there is a display, the window's libraries come before everything else.
+// With a display, the window's libraries are installed before everything else.
 func TestRunWithDisplay(t *testing.T) {
 	m := newMachine(t, "1000", "1.26.0", "20.19.0", "")
 	m.env = append(m.env, "DISPLAY=:9")
@@ -212,8 +213,8 @@ func TestRunWithDisplay(t *testing.T) {
 	}
 }
 
-// Without dpkg the programs are looked for, and the list names what Debian calls
-// their packages.
+// Without dpkg, the script looks for the programs, and the list has Debian's
+// package names.
 func TestNoDebian(t *testing.T) {
 	m := newMachine(t, "0", "1.26.0", "20.19.0", "3.11.2")
 	if err := os.Remove(filepath.Join(m.dir, "dpkg-query")); err != nil {

@@ -181,5 +181,5 @@ func (i importer) Import(path string) (*types.Package, error) {
 	if p := i.c.done[path]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("%s is not there", path)
+	return nil, fmt.Errorf("%s is missing", path)
 }

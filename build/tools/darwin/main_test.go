@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The checker finds what a compiler would, with C taken on trust, and calls into
-// darwinkit that go wrong at run time.
+// The checker finds what a compiler would find, without checking C, and also
+// calls of darwinkit that fail at run time.
 func TestPkg(t *testing.T) {
 	c := &checker{fset: token.NewFileSet(), arch: "arm64", done: map[string]*types.Package{"unsafe": types.Unsafe}}
 	c.pkg(write(t, "github.com/progrium/darwinkit/kit", `package kit

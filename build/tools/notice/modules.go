@@ -148,7 +148,7 @@ func readWork(name, version, dir string) (work, error) {
 		}
 	}
 	if len(licences) == 0 {
-		return w, fmt.Errorf("%s %s: no licence that is known and permits its use in %s", name, version, dir)
+		return w, fmt.Errorf("%s %s: no permitted licence found in %s", name, version, dir)
 	}
 	w.licence = strings.Join(licences, " and ")
 	return w, nil

@@ -25,8 +25,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestTextsOnce checks that two works under one wording share its text and keep
-// their own copyright lines.
+// TestTextsOnce checks that two works with the same licence text share it and
+// keep their own copyright lines.
 func TestTextsOnce(t *testing.T) {
 	other := strings.ReplaceAll(mit, "Copyright (c) 2020 A. Author\nCopyright 2021 B. Author", "Copyright (c) 1999 C. Author")
 	var out bytes.Buffer

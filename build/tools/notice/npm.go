@@ -47,7 +47,7 @@ func npmPackages(frontend string) (packages []work, complete bool, err error) {
 			continue
 		}
 		if !slices.Contains(permitted, p.License) {
-			return nil, false, fmt.Errorf("npm package %s %s has licence %q, permitted are %s", name, p.Version, p.License, strings.Join(permitted, ", "))
+			return nil, false, fmt.Errorf("npm package %s %s has licence %q; permitted: %s", name, p.Version, p.License, strings.Join(permitted, ", "))
 		}
 		w := work{name: name, version: p.Version, licence: p.License}
 		if read, err := readWork(name, p.Version, filepath.Join(frontend, path)); err == nil {

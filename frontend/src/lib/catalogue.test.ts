@@ -5,7 +5,7 @@ import words from '../../messages/en.json';
 const sources = import.meta.glob<string>(['../**/*.svelte', '../**/*.ts', '!../**/*.test.ts', '!../paraglide/**', '!./glossary.ts', '!./types_gen.ts'], { query: '?raw', import: 'default', eager: true });
 const { $schema: _, ...catalogue } = words as Record<string, string>;
 
-/** Attributes that are read or heard. */
+/** Attributes whose text is shown or read aloud. */
 const spoken = ['aria-label', 'aria-valuetext', 'title', 'placeholder', 'alt', 'label'];
 
 interface Node {
@@ -30,7 +30,7 @@ function own(node: unknown, inside = ''): string[] {
 /** Names, which are the same in every language, and code that looks like a sentence. */
 const names = ['Godwit', 'SHA-256', "'KV cache'", '`Bearer ${config.token}`', '"Props extends Record<string, unknown>"'];
 
-/** The literals of a source that read like a sentence. */
+/** The literals of a source that look like a sentence. */
 function sentences(text: string): string[] {
   const code = text.replace(/<style>[\s\S]*<\/style>|\/\*[\s\S]*?\*\/|<!--[\s\S]*?-->/g, '').replace(/(^|\s)\/\/ .*$/gm, '');
   return code.match(/(['"`])[A-Z][A-Za-z’]* [^'"`\n]*\1/g) ?? [];

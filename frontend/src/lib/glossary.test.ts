@@ -4,7 +4,7 @@ import { glossary } from './glossary';
 
 const sources = import.meta.glob<string>(['../**/*.svelte', '../state/*.ts', '../lib/{api,files,format}.ts'], { query: '?raw', import: 'default', eager: true });
 
-/** What a source shows: without its styles, comments, and the names that only code has. */
+/** The text that a source shows, without its styles, comments and names that occur only in code. */
 function shown(path: string, text: string): string {
   const words = text
     .replace(/<style>[\s\S]*<\/style>/, '')

@@ -1,5 +1,5 @@
 // One word for each thing, in every text of the page and of its endpoints. Each
-// term lists words that must not be used instead; a test finds those.
+// term lists words that must not be used instead. A test finds those words.
 
 export const glossary: Record<string, string[]> = {
   // Terms of chats.

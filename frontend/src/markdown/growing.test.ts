@@ -7,7 +7,7 @@ vi.mock('./sanitise', () => ({ clean: (html: string) => html }));
 
 const inner = (block: Block) => block.parts.map((part) => part.html).join('');
 
-/** Lines of every kind, in an order that a seed decides. */
+/** Lines of every kind, in an order that depends on a seed. */
 function mixture(seed: number, n: number, formulas: boolean): string {
   const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
   const one = <T>(list: readonly T[]) => list[Math.floor(random() * list.length)]!;

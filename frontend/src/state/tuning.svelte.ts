@@ -14,7 +14,7 @@ export async function tune(model: Model, settings: ModelSettings, at: string): P
   }, at);
 }
 
-/** Gives a model the sampling that its maker recommends, or remembers that it was declined. */
+/** Applies the sampling that the model's maker recommends, or records that the user declined it. */
 export function answerAdvice(model: Model, take: boolean, at: string): Promise<void> {
   const now = model.settings ?? {};
   return tune(model, { ...now, sampling: take ? { ...now.sampling, ...model.advice?.sampling } : now.sampling, answered: true }, at);
@@ -25,8 +25,8 @@ export function baseOf(name: string, model: Model | undefined): number | undefin
   return model?.settings?.sampling?.[name] ?? app.parameters.find((p) => p.name === name)?.default;
 }
 
-/** Whether a recommendation differs from what the model would use. */
+/** Reports whether a recommendation differs from the values in use. */
 export const differs = (model: Model) => Object.entries(model.advice?.sampling ?? {}).some(([name, x]) => Math.abs((baseOf(name, model) ?? NaN) - x) > 1e-9);
 
-/** A recommendation in words. */
+/** Returns a recommendation as text. */
 export const adviceText = (model: Model) => Object.entries(model.advice?.sampling ?? {}).map(([name, x]) => `${parameterName(name, true)} ${figure(x)}`).join(', ');
