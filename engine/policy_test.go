@@ -139,12 +139,24 @@ func funcName(fn *ast.FuncDecl) string {
 // readBudget reads the exceptions: key, as in TestLength, to lines.
 func readBudget(t *testing.T) map[string]int {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "budget.txt"))
+	budget := readCounts(t, "budget.txt")
+	for key, n := range budget {
+		if n <= limitOf(key) {
+			t.Fatalf("budget.txt: %q is not over the limit", key)
+		}
+	}
+	return budget
+}
+
+// readCounts reads a file of testdata with a key and a number on each line.
+func readCounts(t *testing.T, name string) map[string]int {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	budget := map[string]int{}
+	counts := map[string]int{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -152,12 +164,51 @@ func readBudget(t *testing.T) map[string]int {
 		}
 		cut := strings.LastIndexByte(line, ' ')
 		n, err := strconv.Atoi(line[cut+1:])
-		if cut < 0 || err != nil || n <= limitOf(line) {
-			t.Fatalf("budget.txt: %q is not an entry over the limit", line)
+		if cut < 0 || err != nil {
+			t.Fatalf("%s: %q is not a key and a number", name, line)
 		}
-		budget[line[:cut]] = n
+		counts[line[:cut]] = n
 	}
-	return budget
+	return counts
+}
+
+// TestAssembly checks that generated assembly is only in folders called asm, away
+// from files that people read, and that it does not grow: testdata/assembly.txt has
+// the lines of each folder and must be exact.
+func TestAssembly(t *testing.T) {
+	lines := map[string]int{}
+	walk(t, true, func(name string) {
+		if path.Ext(name) != ".s" {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if !generatedMark.Match(data[:min(len(data), 512)]) {
+			return
+		}
+		dir := path.Dir(name)
+		if path.Base(dir) != "asm" {
+			t.Errorf("%s is generated assembly outside a folder called asm", name)
+		}
+		lines[dir] += bytes.Count(data, []byte("\n"))
+	})
+	allowed := readCounts(t, "assembly.txt")
+	for dir, n := range lines {
+		switch {
+		case n > allowed[dir]:
+			t.Errorf("%s has %d lines of assembly, allowed are %d; a new kernel needs a benchmark that justifies its size", dir, n, allowed[dir])
+		case n < allowed[dir]:
+			t.Errorf("assembly.txt allows %d lines for %s, which needs %d: lower it", allowed[dir], dir, n)
+		}
+	}
+	for dir := range allowed {
+		if lines[dir] == 0 {
+			t.Errorf("assembly.txt has an entry for %s, which has no assembly: remove it", dir)
+		}
+	}
 }
 
 // words lists patterns that no file may contain, each with the reason. They are

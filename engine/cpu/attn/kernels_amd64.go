@@ -3,6 +3,7 @@ package attn
 import (
 	"golang.org/x/sys/cpu"
 
+	"godwit/engine/cpu/attn/asm"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/dtype"
 )
@@ -22,14 +23,14 @@ type (
 )
 
 var (
-	mulAddF16512        = [panel]mulAddFunc{mulAddF16x1AVX512, mulAddF16x2AVX512, mulAddF16x3AVX512, mulAddF16x4AVX512, mulAddF16x5AVX512, mulAddF16x6AVX512}
-	mulAddBF16512       = [panel]mulAddFunc{mulAddBF16x1AVX512, mulAddBF16x2AVX512, mulAddBF16x3AVX512, mulAddBF16x4AVX512, mulAddBF16x5AVX512, mulAddBF16x6AVX512}
-	mulAddF32512        = [panel]mulAddFunc{mulAddF32x1AVX512, mulAddF32x2AVX512, mulAddF32x3AVX512, mulAddF32x4AVX512, mulAddF32x5AVX512, mulAddF32x6AVX512}
-	mulAddBF16Finite512 = [panel]mulAddFunc{mulAddBF16Finitex1AVX512, mulAddBF16Finitex2AVX512, mulAddBF16Finitex3AVX512, mulAddBF16Finitex4AVX512, mulAddBF16Finitex5AVX512, mulAddBF16Finitex6AVX512}
-	mulAddF32Finite512  = [panel]mulAddFunc{mulAddF32Finitex1AVX512, mulAddF32Finitex2AVX512, mulAddF32Finitex3AVX512, mulAddF32Finitex4AVX512, mulAddF32Finitex5AVX512, mulAddF32Finitex6AVX512}
-	tokens512           = [panel]tokensFunc{tokens1AVX512, tokens2AVX512, tokens3AVX512, tokens4AVX512, tokens5AVX512, tokens6AVX512}
-	values4x512         = [panel]valuesFunc{values1x4AVX512, values2x4AVX512, values3x4AVX512, values4x4AVX512, values5x4AVX512, values6x4AVX512}
-	values2x512         = [panel]valuesFunc{values1x2AVX512, values2x2AVX512, values3x2AVX512, values4x2AVX512, values5x2AVX512, values6x2AVX512}
+	mulAddF16512        = [panel]mulAddFunc{asm.MulAddF16x1AVX512, asm.MulAddF16x2AVX512, asm.MulAddF16x3AVX512, asm.MulAddF16x4AVX512, asm.MulAddF16x5AVX512, asm.MulAddF16x6AVX512}
+	mulAddBF16512       = [panel]mulAddFunc{asm.MulAddBF16x1AVX512, asm.MulAddBF16x2AVX512, asm.MulAddBF16x3AVX512, asm.MulAddBF16x4AVX512, asm.MulAddBF16x5AVX512, asm.MulAddBF16x6AVX512}
+	mulAddF32512        = [panel]mulAddFunc{asm.MulAddF32x1AVX512, asm.MulAddF32x2AVX512, asm.MulAddF32x3AVX512, asm.MulAddF32x4AVX512, asm.MulAddF32x5AVX512, asm.MulAddF32x6AVX512}
+	mulAddBF16Finite512 = [panel]mulAddFunc{asm.MulAddBF16Finitex1AVX512, asm.MulAddBF16Finitex2AVX512, asm.MulAddBF16Finitex3AVX512, asm.MulAddBF16Finitex4AVX512, asm.MulAddBF16Finitex5AVX512, asm.MulAddBF16Finitex6AVX512}
+	mulAddF32Finite512  = [panel]mulAddFunc{asm.MulAddF32Finitex1AVX512, asm.MulAddF32Finitex2AVX512, asm.MulAddF32Finitex3AVX512, asm.MulAddF32Finitex4AVX512, asm.MulAddF32Finitex5AVX512, asm.MulAddF32Finitex6AVX512}
+	tokens512           = [panel]tokensFunc{asm.Tokens1AVX512, asm.Tokens2AVX512, asm.Tokens3AVX512, asm.Tokens4AVX512, asm.Tokens5AVX512, asm.Tokens6AVX512}
+	values4x512         = [panel]valuesFunc{asm.Values1x4AVX512, asm.Values2x4AVX512, asm.Values3x4AVX512, asm.Values4x4AVX512, asm.Values5x4AVX512, asm.Values6x4AVX512}
+	values2x512         = [panel]valuesFunc{asm.Values1x2AVX512, asm.Values2x2AVX512, asm.Values3x2AVX512, asm.Values4x2AVX512, asm.Values5x2AVX512, asm.Values6x2AVX512}
 )
 
 func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
@@ -40,11 +41,11 @@ func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
 	_ = dst[width*Cells*4-1]
 	switch stored {
 	case dtype.F16:
-		transposeF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
+		asm.TransposeF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
 	case dtype.BF16:
-		transposeBF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
+		asm.TransposeBF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
 	default:
-		transposeF32AVX512(&dst[0], &x[:width*Cells*4][0], width)
+		asm.TransposeF32AVX512(&dst[0], &x[:width*Cells*4][0], width)
 	}
 }
 
@@ -88,15 +89,15 @@ func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead in
 	case !avx512():
 		expandGeneric(dst, low, high, lowBits, table, steps)
 	case high != nil && lowBits == 2:
-		expand3AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
+		asm.Expand3AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case high != nil && lowBits == 4:
-		expand5AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
+		asm.Expand5AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case lowBits == 1:
-		expand1AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
+		asm.Expand1AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	case lowBits == 2:
-		expand2AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
+		asm.Expand2AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	default:
-		expand4AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
+		asm.Expand4AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	}
 }
 
@@ -104,8 +105,8 @@ func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead in
 type decodeFunc = func(dst, codes *byte, groups int, table *float32, flip uint32)
 
 var (
-	decode512 = [2][2]decodeFunc{{decodeTable2AVX512, decodeTable4AVX512}, {decodeInt2AVX512, decodeInt4AVX512}}
-	decode256 = [2][2]decodeFunc{{decodeTable2AVX2, decodeTable4AVX2}, {decodeInt2AVX2, decodeInt4AVX2}}
+	decode512 = [2][2]decodeFunc{{asm.DecodeTable2AVX512, asm.DecodeTable4AVX512}, {asm.DecodeInt2AVX512, asm.DecodeInt4AVX512}}
+	decode256 = [2][2]decodeFunc{{asm.DecodeTable2AVX2, asm.DecodeTable4AVX2}, {asm.DecodeInt2AVX2, asm.DecodeInt4AVX2}}
 )
 
 func decode(dst, codes []byte, groups, vecs int, l *levels) {
@@ -130,9 +131,9 @@ func transpose(dst, codes []byte, vecs int, flip byte) {
 		transposeGeneric(dst, codes, vecs, flip)
 		return
 	}
-	f := transpose4AVX512
+	f := asm.Transpose4AVX512
 	if vecs == 2 {
-		f = transpose2AVX512
+		f = asm.Transpose2AVX512
 	}
 	f(&dst[:1024*vecs][0], &codes[:1024*vecs][0], uint32(flip)*0x01010101)
 }
@@ -187,9 +188,9 @@ func roundWeights(dst *[panel][Cells]uint8, w []float32, n int, scales []byte, s
 	_, _, _ = dst[n-1], w[n*Cells-1], scales[2*Cells-1]
 	switch {
 	case avx512():
-		return roundWeightsAVX512(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
+		return asm.RoundWeightsAVX512(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
 	case avx2():
-		return roundWeightsAVX2(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
+		return asm.RoundWeightsAVX2(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
 	}
 	return roundWeightsGeneric(dst, w, n, scales, sign, amax)
 }
@@ -197,9 +198,9 @@ func roundWeights(dst *[panel][Cells]uint8, w []float32, n int, scales []byte, s
 func addHalf(dst []float32, x []byte, f float32) {
 	switch {
 	case avx512():
-		addHalfAVX512(&dst[:Cells][0], &x[:2*Cells][0], f)
+		asm.AddHalfAVX512(&dst[:Cells][0], &x[:2*Cells][0], f)
 	case avx2():
-		addHalfAVX2(&dst[:Cells][0], &x[:2*Cells][0], f)
+		asm.AddHalfAVX2(&dst[:Cells][0], &x[:2*Cells][0], f)
 	default:
 		addHalfGeneric(dst, x, f)
 	}
@@ -208,9 +209,9 @@ func addHalf(dst []float32, x []byte, f float32) {
 func addScaled(dst, raw []float32, x []byte) {
 	switch {
 	case avx512():
-		addScaledAVX512(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
+		asm.AddScaledAVX512(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
 	case avx2():
-		addScaledAVX2(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
+		asm.AddScaledAVX2(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
 	default:
 		addScaledGeneric(dst, raw, x)
 	}
@@ -219,9 +220,9 @@ func addScaled(dst, raw []float32, x []byte) {
 func mulHalf(dst, w []float32, x []byte) {
 	switch {
 	case avx512():
-		mulHalfAVX512(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
+		asm.MulHalfAVX512(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
 	case avx2():
-		mulHalfAVX2(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
+		asm.MulHalfAVX2(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
 	default:
 		mulHalfGeneric(dst, w, x)
 	}
@@ -230,9 +231,9 @@ func mulHalf(dst, w []float32, x []byte) {
 func dotHalf(w []float32, x []byte) float32 {
 	switch {
 	case avx512():
-		return dotHalfAVX512(&w[:Cells][0], &x[:2*Cells][0])
+		return asm.DotHalfAVX512(&w[:Cells][0], &x[:2*Cells][0])
 	case avx2():
-		return dotHalfAVX2(&w[:Cells][0], &x[:2*Cells][0])
+		return asm.DotHalfAVX2(&w[:Cells][0], &x[:2*Cells][0])
 	}
 	return dotHalfGeneric(w, x)
 }
@@ -240,9 +241,9 @@ func dotHalf(w []float32, x []byte) float32 {
 func logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
 	switch {
 	case avx512():
-		return logitsAVX512(&s[0], 4*stride, len(visible), factor, &visible[0], top)
+		return asm.LogitsAVX512(&s[0], 4*stride, len(visible), factor, &visible[0], top)
 	case avx2():
-		return logitsAVX2(&s[0], 4*stride, len(visible), factor, &visible[0], top)
+		return asm.LogitsAVX2(&s[0], 4*stride, len(visible), factor, &visible[0], top)
 	}
 	return logitsGeneric(s, stride, factor, visible, top)
 }
@@ -250,9 +251,9 @@ func logits(s []float32, stride int, factor float32, visible []uint64, top float
 func weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
 	switch {
 	case avx512():
-		return weightsAVX512(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
+		return asm.WeightsAVX512(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
 	case avx2():
-		return weightsAVX2(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
+		return asm.WeightsAVX2(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
 	}
 	return weightsGeneric(s, stride, visible, top, tau, kept)
 }

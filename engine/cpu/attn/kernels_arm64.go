@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"godwit/engine/cpu/attn/asm"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/dtype"
 )
@@ -19,35 +20,35 @@ type (
 // Kernels by number of rows minus one. mulAdd kernels exist for 32 and 8 lanes,
 // code kernels for a tile and for planes of 2 to 4 bits.
 var (
-	mulAddF16        = [][2]mulAddFunc{{mulAddF161x32NEON, mulAddF161x8NEON}, {mulAddF162x32NEON, mulAddF162x8NEON}, {mulAddF163x32NEON, mulAddF163x8NEON}}
-	mulAddBF16       = [][2]mulAddFunc{{mulAddBF161x32NEON, mulAddBF161x8NEON}, {mulAddBF162x32NEON, mulAddBF162x8NEON}, {mulAddBF163x32NEON, mulAddBF163x8NEON}}
-	mulAddF32        = [][2]mulAddFunc{{mulAddF321x32NEON, mulAddF321x8NEON}, {mulAddF322x32NEON, mulAddF322x8NEON}, {mulAddF323x32NEON, mulAddF323x8NEON}}
-	mulAddBF16Finite = [][2]mulAddFunc{{mulAddBF16Finite1x32NEON, mulAddBF16Finite1x8NEON}, {mulAddBF16Finite2x32NEON, mulAddBF16Finite2x8NEON}, {mulAddBF16Finite3x32NEON, mulAddBF16Finite3x8NEON}}
-	mulAddF32Finite  = [][2]mulAddFunc{{mulAddF32Finite1x32NEON, mulAddF32Finite1x8NEON}, {mulAddF32Finite2x32NEON, mulAddF32Finite2x8NEON}, {mulAddF32Finite3x32NEON, mulAddF32Finite3x8NEON}}
+	mulAddF16        = [][2]mulAddFunc{{asm.MulAddF161x32NEON, asm.MulAddF161x8NEON}, {asm.MulAddF162x32NEON, asm.MulAddF162x8NEON}, {asm.MulAddF163x32NEON, asm.MulAddF163x8NEON}}
+	mulAddBF16       = [][2]mulAddFunc{{asm.MulAddBF161x32NEON, asm.MulAddBF161x8NEON}, {asm.MulAddBF162x32NEON, asm.MulAddBF162x8NEON}, {asm.MulAddBF163x32NEON, asm.MulAddBF163x8NEON}}
+	mulAddF32        = [][2]mulAddFunc{{asm.MulAddF321x32NEON, asm.MulAddF321x8NEON}, {asm.MulAddF322x32NEON, asm.MulAddF322x8NEON}, {asm.MulAddF323x32NEON, asm.MulAddF323x8NEON}}
+	mulAddBF16Finite = [][2]mulAddFunc{{asm.MulAddBF16Finite1x32NEON, asm.MulAddBF16Finite1x8NEON}, {asm.MulAddBF16Finite2x32NEON, asm.MulAddBF16Finite2x8NEON}, {asm.MulAddBF16Finite3x32NEON, asm.MulAddBF16Finite3x8NEON}}
+	mulAddF32Finite  = [][2]mulAddFunc{{asm.MulAddF32Finite1x32NEON, asm.MulAddF32Finite1x8NEON}, {asm.MulAddF32Finite2x32NEON, asm.MulAddF32Finite2x8NEON}, {asm.MulAddF32Finite3x32NEON, asm.MulAddF32Finite3x8NEON}}
 
 	tokensNEON = [4][]tokensFunc{
-		{tokens1NEON, tokens2NEON},
-		{tokens1Bits2NEON, tokens2Bits2NEON},
-		{tokens1Bits3NEON, tokens2Bits3NEON},
-		{tokens1Bits4NEON, tokens2Bits4NEON},
+		{asm.Tokens1NEON, asm.Tokens2NEON},
+		{asm.Tokens1Bits2NEON, asm.Tokens2Bits2NEON},
+		{asm.Tokens1Bits3NEON, asm.Tokens2Bits3NEON},
+		{asm.Tokens1Bits4NEON, asm.Tokens2Bits4NEON},
 	}
 	tokensDot = [4][]tokensFunc{
-		{tokens1Dot, tokens2Dot, tokens3Dot, tokens4Dot},
-		{tokens1Bits2Dot, tokens2Bits2Dot, tokens3Bits2Dot, tokens4Bits2Dot},
-		{tokens1Bits3Dot, tokens2Bits3Dot, tokens3Bits3Dot, tokens4Bits3Dot},
-		{tokens1Bits4Dot, tokens2Bits4Dot, tokens3Bits4Dot, tokens4Bits4Dot},
+		{asm.Tokens1Dot, asm.Tokens2Dot, asm.Tokens3Dot, asm.Tokens4Dot},
+		{asm.Tokens1Bits2Dot, asm.Tokens2Bits2Dot, asm.Tokens3Bits2Dot, asm.Tokens4Bits2Dot},
+		{asm.Tokens1Bits3Dot, asm.Tokens2Bits3Dot, asm.Tokens3Bits3Dot, asm.Tokens4Bits3Dot},
+		{asm.Tokens1Bits4Dot, asm.Tokens2Bits4Dot, asm.Tokens3Bits4Dot, asm.Tokens4Bits4Dot},
 	}
 	valuesNEON = [4][]valuesFunc{
-		{values1NEON, values2NEON},
-		{values1Bits2NEON, values2Bits2NEON},
-		{values1Bits3NEON, values2Bits3NEON},
-		{values1Bits4NEON, values2Bits4NEON},
+		{asm.Values1NEON, asm.Values2NEON},
+		{asm.Values1Bits2NEON, asm.Values2Bits2NEON},
+		{asm.Values1Bits3NEON, asm.Values2Bits3NEON},
+		{asm.Values1Bits4NEON, asm.Values2Bits4NEON},
 	}
 	valuesDot = [4][]valuesFunc{
-		{values1Dot, values2Dot, values3Dot, values4Dot},
-		{values1Bits2Dot, values2Bits2Dot, values3Bits2Dot, values4Bits2Dot},
-		{values1Bits3Dot, values2Bits3Dot, values3Bits3Dot, values4Bits3Dot},
-		{values1Bits4Dot, values2Bits4Dot, values3Bits4Dot, values4Bits4Dot},
+		{asm.Values1Dot, asm.Values2Dot, asm.Values3Dot, asm.Values4Dot},
+		{asm.Values1Bits2Dot, asm.Values2Bits2Dot, asm.Values3Bits2Dot, asm.Values4Bits2Dot},
+		{asm.Values1Bits3Dot, asm.Values2Bits3Dot, asm.Values3Bits3Dot, asm.Values4Bits3Dot},
+		{asm.Values1Bits4Dot, asm.Values2Bits4Dot, asm.Values3Bits4Dot, asm.Values4Bits4Dot},
 	}
 )
 
@@ -96,11 +97,11 @@ func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
 	_ = dst[width*Cells*4-1]
 	switch stored {
 	case dtype.F16:
-		transposeF16NEON(&dst[0], &x[:width*Cells*2][0], width)
+		asm.TransposeF16NEON(&dst[0], &x[:width*Cells*2][0], width)
 	case dtype.BF16:
-		transposeBF16NEON(&dst[0], &x[:width*Cells*2][0], width)
+		asm.TransposeBF16NEON(&dst[0], &x[:width*Cells*2][0], width)
 	default:
-		transposeF32NEON(&dst[0], &x[:width*Cells*4][0], width)
+		asm.TransposeF32NEON(&dst[0], &x[:width*Cells*4][0], width)
 	}
 }
 
@@ -110,15 +111,15 @@ func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, _ int) {
 	case !assembly() || steps%8 != 0:
 		expandGeneric(dst, low, high, lowBits, table, steps)
 	case high != nil && lowBits == 2:
-		expand3NEON(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
+		asm.Expand3NEON(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
 	case high != nil && lowBits == 4:
-		expand5NEON(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
+		asm.Expand5NEON(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
 	case lowBits == 1:
-		expand1NEON(&dst[0], &low[0], nil, &table[0], steps)
+		asm.Expand1NEON(&dst[0], &low[0], nil, &table[0], steps)
 	case lowBits == 2:
-		expand2NEON(&dst[0], &low[0], nil, &table[0], steps)
+		asm.Expand2NEON(&dst[0], &low[0], nil, &table[0], steps)
 	default:
-		expand4NEON(&dst[0], &low[0], nil, &table[0], steps)
+		asm.Expand4NEON(&dst[0], &low[0], nil, &table[0], steps)
 	}
 }
 
@@ -127,14 +128,14 @@ func decode(dst, codes []byte, groups, vecs int, l *levels) {
 		decodeGeneric(dst, codes, groups, vecs, l)
 		return
 	}
-	f := decodeTable2NEON
+	f := asm.DecodeTable2NEON
 	switch {
 	case l.exact && vecs == 2:
-		f = decodeInt2NEON
+		f = asm.DecodeInt2NEON
 	case l.exact:
-		f = decodeInt4NEON
+		f = asm.DecodeInt4NEON
 	case vecs == 4:
-		f = decodeTable4NEON
+		f = asm.DecodeTable4NEON
 	}
 	n := groups * vecs
 	f(&dst[:256*n][0], &codes[:64*n][0], groups, &l.float[0], uint32(l.zero)*0x01010101)
@@ -145,7 +146,7 @@ func transpose(dst, codes []byte, vecs int, flip byte) {
 		transposeGeneric(dst, codes, vecs, flip)
 		return
 	}
-	transposeNEON(&dst[:1024*vecs][0], &codes[:1024*vecs][0], vecs, uint32(flip)*0x01010101)
+	asm.TransposeNEON(&dst[:1024*vecs][0], &codes[:1024*vecs][0], vecs, uint32(flip)*0x01010101)
 }
 
 // reads reports whether kernels can read planes for n rows.
@@ -242,7 +243,7 @@ func roundWeights(dst *[panel][Cells]uint8, w []float32, n int, scales []byte, s
 		flip = 1 << 31
 	}
 	_, _, _ = dst[n-1], w[n*Cells-1], scales[2*Cells-1]
-	return roundWeightsNEON(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
+	return asm.RoundWeightsNEON(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
 }
 
 func addHalf(dst []float32, x []byte, f float32) {
@@ -250,7 +251,7 @@ func addHalf(dst []float32, x []byte, f float32) {
 		addHalfGeneric(dst, x, f)
 		return
 	}
-	addHalfNEON(&dst[:Cells][0], &x[:2*Cells][0], f)
+	asm.AddHalfNEON(&dst[:Cells][0], &x[:2*Cells][0], f)
 }
 
 func addScaled(dst, raw []float32, x []byte) {
@@ -258,7 +259,7 @@ func addScaled(dst, raw []float32, x []byte) {
 		addScaledGeneric(dst, raw, x)
 		return
 	}
-	addScaledNEON(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
+	asm.AddScaledNEON(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
 }
 
 func mulHalf(dst, w []float32, x []byte) {
@@ -266,26 +267,26 @@ func mulHalf(dst, w []float32, x []byte) {
 		mulHalfGeneric(dst, w, x)
 		return
 	}
-	mulHalfNEON(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
+	asm.MulHalfNEON(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
 }
 
 func dotHalf(w []float32, x []byte) float32 {
 	if !assembly() {
 		return dotHalfGeneric(w, x)
 	}
-	return dotHalfNEON(&w[:Cells][0], &x[:2*Cells][0])
+	return asm.DotHalfNEON(&w[:Cells][0], &x[:2*Cells][0])
 }
 
 func logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
 	if !assembly() {
 		return logitsGeneric(s, stride, factor, visible, top)
 	}
-	return logitsNEON(&s[0], 4*stride, len(visible), factor, &visible[0], top)
+	return asm.LogitsNEON(&s[0], 4*stride, len(visible), factor, &visible[0], top)
 }
 
 func weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
 	if !assembly() {
 		return weightsGeneric(s, stride, visible, top, tau, kept)
 	}
-	return weightsNEON(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
+	return asm.WeightsNEON(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
 }

@@ -1,17 +1,20 @@
 package attn
 
-import "godwit/engine/dtype"
+import (
+	"godwit/engine/cpu/attn/asm"
+	"godwit/engine/dtype"
+)
 
 type mulAdd2Func = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, ahead int)
 
 // Kernels by number of rows minus one, and by whether they process four vectors
 // of eight lanes or one.
 var (
-	mulAddF16v2        = [2][2]mulAdd2Func{{mulAddF161x1AVX2, mulAddF161x4AVX2}, {mulAddF162x1AVX2, mulAddF162x4AVX2}}
-	mulAddBF16v2       = [2][2]mulAdd2Func{{mulAddBF161x1AVX2, mulAddBF161x4AVX2}, {mulAddBF162x1AVX2, mulAddBF162x4AVX2}}
-	mulAddF32v2        = [2][2]mulAdd2Func{{mulAddF321x1AVX2, mulAddF321x4AVX2}, {mulAddF322x1AVX2, mulAddF322x4AVX2}}
-	mulAddBF16Finitev2 = [2][2]mulAdd2Func{{mulAddBF16Finite1x1AVX2, mulAddBF16Finite1x4AVX2}, {mulAddBF16Finite2x1AVX2, mulAddBF16Finite2x4AVX2}}
-	mulAddF32Finitev2  = [2][2]mulAdd2Func{{mulAddF32Finite1x1AVX2, mulAddF32Finite1x4AVX2}, {mulAddF32Finite2x1AVX2, mulAddF32Finite2x4AVX2}}
+	mulAddF16v2        = [2][2]mulAdd2Func{{asm.MulAddF161x1AVX2, asm.MulAddF161x4AVX2}, {asm.MulAddF162x1AVX2, asm.MulAddF162x4AVX2}}
+	mulAddBF16v2       = [2][2]mulAdd2Func{{asm.MulAddBF161x1AVX2, asm.MulAddBF161x4AVX2}, {asm.MulAddBF162x1AVX2, asm.MulAddBF162x4AVX2}}
+	mulAddF32v2        = [2][2]mulAdd2Func{{asm.MulAddF321x1AVX2, asm.MulAddF321x4AVX2}, {asm.MulAddF322x1AVX2, asm.MulAddF322x4AVX2}}
+	mulAddBF16Finitev2 = [2][2]mulAdd2Func{{asm.MulAddBF16Finite1x1AVX2, asm.MulAddBF16Finite1x4AVX2}, {asm.MulAddBF16Finite2x1AVX2, asm.MulAddBF16Finite2x4AVX2}}
+	mulAddF32Finitev2  = [2][2]mulAdd2Func{{asm.MulAddF32Finite1x1AVX2, asm.MulAddF32Finite1x4AVX2}, {asm.MulAddF32Finite2x1AVX2, asm.MulAddF32Finite2x4AVX2}}
 )
 
 // mulAddAVX2 needs whole vectors of eight lanes.
@@ -50,15 +53,15 @@ func mulAddAVX2(a *mulAddArgs) {
 func expandAVX2(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead int) {
 	switch {
 	case high != nil && lowBits == 2:
-		expand3AVX2(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
+		asm.Expand3AVX2(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case high != nil && lowBits == 4:
-		expand5AVX2(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
+		asm.Expand5AVX2(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case lowBits == 1:
-		expand1AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
+		asm.Expand1AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	case lowBits == 2:
-		expand2AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
+		asm.Expand2AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	default:
-		expand4AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
+		asm.Expand4AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	}
 }
 
@@ -66,8 +69,8 @@ type tokens2Func = func(dst *float32, tile *byte, q *int8, qscale *float32, scal
 
 // tokens256 holds kernels by rows per query and number of queries, each minus one.
 var tokens256 = [2][3]tokens2Func{
-	{tokens1AVX2, tokens2AVX2, tokens3AVX2},
-	{tokensTwice1AVX2, tokensTwice2AVX2, tokensTwice3AVX2},
+	{asm.Tokens1AVX2, asm.Tokens2AVX2, asm.Tokens3AVX2},
+	{asm.TokensTwice1AVX2, asm.TokensTwice2AVX2, asm.TokensTwice3AVX2},
 }
 
 func dotTokensAVX2(a *dotTokensArgs) {
@@ -97,9 +100,9 @@ func dotValuesAVX2(a *dotValuesArgs) {
 	ahead := a.ahead
 	for i := 0; i < a.n; i += 2 {
 		for v := 0; v < a.vecs; v += 2 {
-			f := values2AVX2
+			f := asm.Values2AVX2
 			if a.n-i == 1 {
-				f = values1AVX2
+				f = asm.Values1AVX2
 			}
 			f(&a.acc[i*a.ld+16*v], 4*a.ld, &a.tile[64*v], &a.w[i][0], &a.scale[i], a.groups, 64*a.vecs, ahead)
 		}

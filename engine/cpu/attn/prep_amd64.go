@@ -3,6 +3,8 @@ package attn
 import (
 	"math/bits"
 	"unsafe"
+
+	"godwit/engine/cpu/attn/asm"
 )
 
 // whole reports whether n values fill the registers of the kernels below.
@@ -13,9 +15,9 @@ func hadamard(x, pre, post []float32, c float32) {
 	_, _ = pre[n-1], post[n-1]
 	switch {
 	case avx512() && whole(n):
-		hadamardAVX512(&x[0], n, &pre[0], &post[0], c)
+		asm.HadamardAVX512(&x[0], n, &pre[0], &post[0], c)
 	case avx2() && whole(n):
-		hadamardAVX2(&x[0], n, &pre[0], &post[0], c)
+		asm.HadamardAVX2(&x[0], n, &pre[0], &post[0], c)
 	default:
 		hadamardGeneric(x, pre, post, c)
 	}
@@ -24,9 +26,9 @@ func hadamard(x, pre, post []float32, c float32) {
 func maxAbs(x []float32) float32 {
 	switch {
 	case avx512() && whole(len(x)):
-		return maxAbsAVX512(&x[0], len(x))
+		return asm.MaxAbsAVX512(&x[0], len(x))
 	case avx2() && whole(len(x)):
-		return maxAbsAVX2(&x[0], len(x))
+		return asm.MaxAbsAVX2(&x[0], len(x))
 	}
 	return maxAbsGeneric(x)
 }
@@ -35,9 +37,9 @@ func roundInt8(dst []int8, x []float32, inv float32) int32 {
 	_ = dst[(len(x)/32-1)*32*panel+31]
 	switch {
 	case avx512():
-		return roundInt8AVX512(&dst[0], &x[0], len(x), inv)
+		return asm.RoundInt8AVX512(&dst[0], &x[0], len(x), inv)
 	case avx2():
-		return roundInt8AVX2(&dst[0], &x[0], len(x), inv)
+		return asm.RoundInt8AVX2(&dst[0], &x[0], len(x), inv)
 	}
 	return roundInt8Generic(dst, x, inv)
 }
@@ -46,9 +48,9 @@ func remainder(dst, x []float32, inv, step float32) {
 	_ = dst[len(x)-1]
 	switch {
 	case avx512() && whole(len(x)):
-		remainderAVX512(&dst[0], &x[0], len(x), inv, step)
+		asm.RemainderAVX512(&dst[0], &x[0], len(x), inv, step)
 	case avx2() && whole(len(x)):
-		remainderAVX2(&dst[0], &x[0], len(x), inv, step)
+		asm.RemainderAVX2(&dst[0], &x[0], len(x), inv, step)
 	default:
 		remainderGeneric(dst, x, inv, step)
 	}
@@ -58,9 +60,9 @@ func roundAway(dst []uint8, x []float32, inv float32) {
 	_ = dst[len(x)-1]
 	switch {
 	case avx512() && whole(len(x)):
-		roundAwayAVX512((*int8)(unsafe.Pointer(&dst[0])), &x[0], len(x), inv)
+		asm.RoundAwayAVX512((*int8)(unsafe.Pointer(&dst[0])), &x[0], len(x), inv)
 	case avx2() && whole(len(x)):
-		roundAwayAVX2((*int8)(unsafe.Pointer(&dst[0])), &x[0], len(x), inv)
+		asm.RoundAwayAVX2((*int8)(unsafe.Pointer(&dst[0])), &x[0], len(x), inv)
 	default:
 		roundAwayGeneric(dst, x, inv)
 	}
@@ -70,9 +72,9 @@ func toHalf(dst []byte, x []float32) {
 	_ = dst[2*len(x)-1]
 	switch {
 	case avx512() && len(x)%8 == 0:
-		toHalfAVX512(&dst[0], &x[0], len(x))
+		asm.ToHalfAVX512(&dst[0], &x[0], len(x))
 	case avx2() && len(x)%8 == 0:
-		toHalfAVX2(&dst[0], &x[0], len(x))
+		asm.ToHalfAVX2(&dst[0], &x[0], len(x))
 	default:
 		toHalfGeneric(dst, x)
 	}
@@ -82,9 +84,9 @@ func codesOf(dst []uint8, x, boundaries []float32) {
 	_ = dst[len(x)-1]
 	switch {
 	case avx512() && whole(len(x)):
-		codesOfAVX512(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
+		asm.CodesOfAVX512(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
 	case avx2() && whole(len(x)):
-		codesOfAVX2(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
+		asm.CodesOfAVX2(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
 	default:
 		codesOfGeneric(dst, x, boundaries)
 	}
@@ -100,7 +102,7 @@ func scatterTokens(plane, c []uint8, step, width, first int) {
 	}
 	log := logSteps(width)
 	_ = plane[(step+len(c)-4)>>log*64+3]
-	scatterTokensBMI2(&plane[0], &c[0], len(c)/4, step, log, width, first)
+	asm.ScatterTokensBMI2(&plane[0], &c[0], len(c)/4, step, log, width, first)
 }
 
 func scatterValues(plane, c []uint8, step, width, at, first int) {
@@ -108,9 +110,9 @@ func scatterValues(plane, c []uint8, step, width, at, first int) {
 	_ = plane[(step+len(c)/16-1)>>log*64+63]
 	switch {
 	case avx512():
-		scatterValuesAVX512(&plane[0], &c[0], len(c)/16, step, log, width, 8*at, first)
+		asm.ScatterValuesAVX512(&plane[0], &c[0], len(c)/16, step, log, width, 8*at, first)
 	case avx2():
-		scatterValuesAVX2(&plane[0], &c[0], len(c)/16, step, log, width, 8*at, first)
+		asm.ScatterValuesAVX2(&plane[0], &c[0], len(c)/16, step, log, width, 8*at, first)
 	default:
 		scatterValuesGeneric(plane, c, step, width, at, first)
 	}
@@ -123,7 +125,7 @@ func spreadHalves(dst, src []byte) {
 		return
 	}
 	_ = dst[(n-1)*2*Cells+1]
-	spreadHalvesBMI2(&dst[0], &src[0], n)
+	asm.SpreadHalvesBMI2(&dst[0], &src[0], n)
 }
 
 // Quotients writes x/y to dst, element by element. All three have the same
@@ -134,7 +136,7 @@ func Quotients(dst, x, y []float32) {
 		return
 	}
 	_, _ = x[len(dst)-1], y[len(dst)-1]
-	quotientsAVX512(&dst[0], &x[0], &y[0], len(dst))
+	asm.QuotientsAVX512(&dst[0], &x[0], &y[0], len(dst))
 }
 
 func dots(dst, q, x []float32, values, n, rows int) {
@@ -143,5 +145,5 @@ func dots(dst, q, x []float32, values, n, rows int) {
 		return
 	}
 	_, _, _ = dst[(n-1)*Cells+abreast-1], q[n*values-1], x[abreast*values-1]
-	dotsAVX512(&dst[0], 4*Cells, &q[0], &x[0], values, n)
+	asm.DotsAVX512(&dst[0], 4*Cells, &q[0], &x[0], values, n)
 }

@@ -1,6 +1,10 @@
 package attn
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"godwit/engine/cpu/attn/asm"
+)
 
 // whole reports whether n values fill the registers of the kernels below.
 func whole(n int) bool { return assembly() && n > 0 && n%32 == 0 }
@@ -12,14 +16,14 @@ func hadamard(x, pre, post []float32, c float32) {
 		hadamardGeneric(x, pre, post, c)
 		return
 	}
-	hadamardNEON(&x[0], n, &pre[0], &post[0], c)
+	asm.HadamardNEON(&x[0], n, &pre[0], &post[0], c)
 }
 
 func maxAbs(x []float32) float32 {
 	if !whole(len(x)) {
 		return maxAbsGeneric(x)
 	}
-	return maxAbsNEON(&x[0], len(x))
+	return asm.MaxAbsNEON(&x[0], len(x))
 }
 
 func roundInt8(dst []int8, x []float32, inv float32) int32 {
@@ -27,7 +31,7 @@ func roundInt8(dst []int8, x []float32, inv float32) int32 {
 	if !whole(len(x)) {
 		return roundInt8Generic(dst, x, inv)
 	}
-	return roundInt8NEON(&dst[0], &x[0], len(x), inv)
+	return asm.RoundInt8NEON(&dst[0], &x[0], len(x), inv)
 }
 
 func remainder(dst, x []float32, inv, step float32) {
@@ -36,7 +40,7 @@ func remainder(dst, x []float32, inv, step float32) {
 		remainderGeneric(dst, x, inv, step)
 		return
 	}
-	remainderNEON(&dst[0], &x[0], len(x), inv, step)
+	asm.RemainderNEON(&dst[0], &x[0], len(x), inv, step)
 }
 
 func roundAway(dst []uint8, x []float32, inv float32) {
@@ -45,7 +49,7 @@ func roundAway(dst []uint8, x []float32, inv float32) {
 		roundAwayGeneric(dst, x, inv)
 		return
 	}
-	roundAwayNEON(&dst[0], &x[0], len(x), inv)
+	asm.RoundAwayNEON(&dst[0], &x[0], len(x), inv)
 }
 
 func toHalf(dst []byte, x []float32) {
@@ -54,7 +58,7 @@ func toHalf(dst []byte, x []float32) {
 		toHalfGeneric(dst, x)
 		return
 	}
-	toHalfNEON(&dst[0], &x[0], len(x))
+	asm.ToHalfNEON(&dst[0], &x[0], len(x))
 }
 
 func codesOf(dst []uint8, x, boundaries []float32) {
@@ -63,7 +67,7 @@ func codesOf(dst []uint8, x, boundaries []float32) {
 		codesOfGeneric(dst, x, boundaries)
 		return
 	}
-	codesOfNEON(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
+	asm.CodesOfNEON(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
 }
 
 func scatterValues(plane, c []uint8, step, width, at, first int) {
@@ -73,7 +77,7 @@ func scatterValues(plane, c []uint8, step, width, at, first int) {
 	}
 	log := bits.Len(uint(8/width)) - 1 // log2 of the steps in a line
 	_ = plane[(step+len(c)/16-1)>>log*64+63]
-	scatterValuesNEON(&plane[0], &c[0], len(c)/16, step, log, width, at, first)
+	asm.ScatterValuesNEON(&plane[0], &c[0], len(c)/16, step, log, width, at, first)
 }
 
 // The codes of keys are split in plain Go.

@@ -3,6 +3,7 @@ package attn
 import (
 	"unsafe"
 
+	"godwit/engine/cpu/attn/asm"
 	"godwit/engine/kv"
 )
 
@@ -27,32 +28,32 @@ const (
 )
 
 var (
-	tokensTwice512 = [panel / 2]tokensRunFunc{tokens1twiceAVX512, tokens2twiceAVX512, tokens3twiceAVX512}
+	tokensTwice512 = [panel / 2]tokensRunFunc{asm.Tokens1twiceAVX512, asm.Tokens2twiceAVX512, asm.Tokens3twiceAVX512}
 	tokensRun512   = [9][fusedRows]tokensRunFunc{
-		2: {tokens1bits2AVX512, tokens2bits2AVX512, tokens3bits2AVX512, tokens4bits2AVX512},
-		3: {tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
-		4: {tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
+		2: {asm.Tokens1bits2AVX512, asm.Tokens2bits2AVX512, asm.Tokens3bits2AVX512, asm.Tokens4bits2AVX512},
+		3: {asm.Tokens1bits3AVX512, asm.Tokens2bits3AVX512, asm.Tokens3bits3AVX512, asm.Tokens4bits3AVX512},
+		4: {asm.Tokens1bits4AVX512, asm.Tokens2bits4AVX512, asm.Tokens3bits4AVX512, asm.Tokens4bits4AVX512},
 	}
 	// tokensTrellis512 holds kernels for trellis codes of any number of bits.
-	tokensTrellis512 = [trellisRows]tokensRunFunc{tokens1trellisAVX512, tokens2trellisAVX512, tokens3trellisAVX512, tokens4trellisAVX512, tokens5trellisAVX512, tokens6trellisAVX512}
-	valuesTrellis512 = [trellisRows]valuesRunFunc{values1trellisAVX512, values2trellisAVX512, values3trellisAVX512, values4trellisAVX512, values5trellisAVX512, values6trellisAVX512}
+	tokensTrellis512 = [trellisRows]tokensRunFunc{asm.Tokens1trellisAVX512, asm.Tokens2trellisAVX512, asm.Tokens3trellisAVX512, asm.Tokens4trellisAVX512, asm.Tokens5trellisAVX512, asm.Tokens6trellisAVX512}
+	valuesTrellis512 = [trellisRows]valuesRunFunc{asm.Values1trellisAVX512, asm.Values2trellisAVX512, asm.Values3trellisAVX512, asm.Values4trellisAVX512, asm.Values5trellisAVX512, asm.Values6trellisAVX512}
 	// valuesRun512 holds kernels by bits, for chunks of 32 and of 64 values.
 	valuesRun512 = [9][2][fusedRows]valuesRunFunc{
 		2: {
-			{values1x2bits2AVX512, values2x2bits2AVX512, values3x2bits2AVX512, values4x2bits2AVX512},
-			{values1x4bits2AVX512, values2x4bits2AVX512, values3x4bits2AVX512, values4x4bits2AVX512},
+			{asm.Values1x2bits2AVX512, asm.Values2x2bits2AVX512, asm.Values3x2bits2AVX512, asm.Values4x2bits2AVX512},
+			{asm.Values1x4bits2AVX512, asm.Values2x4bits2AVX512, asm.Values3x4bits2AVX512, asm.Values4x4bits2AVX512},
 		},
 		3: {
-			{values1x2bits3AVX512, values2x2bits3AVX512, values3x2bits3AVX512, values4x2bits3AVX512},
-			{values1x4bits3AVX512, values2x4bits3AVX512, values3x4bits3AVX512, values4x4bits3AVX512},
+			{asm.Values1x2bits3AVX512, asm.Values2x2bits3AVX512, asm.Values3x2bits3AVX512, asm.Values4x2bits3AVX512},
+			{asm.Values1x4bits3AVX512, asm.Values2x4bits3AVX512, asm.Values3x4bits3AVX512, asm.Values4x4bits3AVX512},
 		},
 		4: {
-			{values1x2bits4AVX512, values2x2bits4AVX512, values3x2bits4AVX512, values4x2bits4AVX512},
-			{values1x4bits4AVX512, values2x4bits4AVX512, values3x4bits4AVX512, values4x4bits4AVX512},
+			{asm.Values1x2bits4AVX512, asm.Values2x2bits4AVX512, asm.Values3x2bits4AVX512, asm.Values4x2bits4AVX512},
+			{asm.Values1x4bits4AVX512, asm.Values2x4bits4AVX512, asm.Values3x4bits4AVX512, asm.Values4x4bits4AVX512},
 		},
 		8: {
-			{values1x2bits8AVX512, values2x2bits8AVX512, values3x2bits8AVX512, values4x2bits8AVX512},
-			{values1x4bits8AVX512, values2x4bits8AVX512, values3x4bits8AVX512, values4x4bits8AVX512},
+			{asm.Values1x2bits8AVX512, asm.Values2x2bits8AVX512, asm.Values3x2bits8AVX512, asm.Values4x2bits8AVX512},
+			{asm.Values1x4bits8AVX512, asm.Values2x4bits8AVX512, asm.Values3x4bits8AVX512, asm.Values4x4bits8AVX512},
 		},
 	}
 )

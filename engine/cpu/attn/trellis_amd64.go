@@ -1,11 +1,14 @@
 package attn
 
-import "godwit/engine/kv"
+import (
+	"godwit/engine/cpu/attn/asm"
+	"godwit/engine/kv"
+)
 
 // AVX2 kernels that read trellis codes, by bits, starting with 2.
 var (
-	trellisTokens2 = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2AVX2, trellisTokens3AVX2, trellisTokens4AVX2}
-	trellisValues2 = [3]func(dst, strings, table *byte, bytes, chunks, group int, used uint64){trellisValues2AVX2, trellisValues3AVX2, trellisValues4AVX2}
+	trellisTokens2 = [3]func(dst, strings, table *byte, bytes, chunks int){asm.TrellisTokens2AVX2, asm.TrellisTokens3AVX2, asm.TrellisTokens4AVX2}
+	trellisValues2 = [3]func(dst, strings, table *byte, bytes, chunks, group int, used uint64){asm.TrellisValues2AVX2, asm.TrellisValues3AVX2, asm.TrellisValues4AVX2}
 )
 
 func trellisTokens(dst, strings []byte, y *trellis, elems, ahead int) {
@@ -19,7 +22,7 @@ func trellisTokens(dst, strings []byte, y *trellis, elems, ahead int) {
 		return
 	}
 	_, _ = dst[elems*Cells-1], strings[Cells*y.bytes+overrun-1]
-	trellisTokensAVX512(&dst[0], &strings[0], &y.table[0], y.bits, elems/8, ahead)
+	asm.TrellisTokensAVX512(&dst[0], &strings[0], &y.table[0], y.bits, elems/8, ahead)
 }
 
 func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint64, ahead int) {
@@ -33,7 +36,7 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 		return
 	}
 	_, _ = dst[elems*Cells-1], strings[Cells*y.bytes+overrun-1]
-	trellisValuesAVX512(&dst[0], &strings[0], &y.table[0], y.bits, elems/32, 4*chunk, used, ahead)
+	asm.TrellisValuesAVX512(&dst[0], &strings[0], &y.table[0], y.bits, elems/32, 4*chunk, used, ahead)
 }
 
 // viterbiFunc adds groups of four values, in descending order from z, to the
@@ -42,11 +45,11 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 type viterbiFunc = func(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
 var (
-	viterbi512    = [3]viterbiFunc{viterbi2x1AVX512, viterbi3x1AVX512, viterbi4x1AVX512}
-	viterbiAll512 = [3]viterbiFunc{viterbi2x4AVX512, viterbi3x4AVX512, viterbi4x4AVX512}
-	viterbiBlind  = [3]viterbiFunc{viterbiBlind2x4AVX512, viterbiBlind3x4AVX512, viterbiBlind4x4AVX512}
-	viterbi2      = [3]viterbiFunc{viterbi2AVX2, viterbi3AVX2, viterbi4AVX2}
-	walkBacks     = [3]func(w, from *byte, state *uint, n int){walkBack2x4, walkBack3x4, walkBack4x4}
+	viterbi512    = [3]viterbiFunc{asm.Viterbi2x1AVX512, asm.Viterbi3x1AVX512, asm.Viterbi4x1AVX512}
+	viterbiAll512 = [3]viterbiFunc{asm.Viterbi2x4AVX512, asm.Viterbi3x4AVX512, asm.Viterbi4x4AVX512}
+	viterbiBlind  = [3]viterbiFunc{asm.ViterbiBlind2x4AVX512, asm.ViterbiBlind3x4AVX512, asm.ViterbiBlind4x4AVX512}
+	viterbi2      = [3]viterbiFunc{asm.Viterbi2AVX2, asm.Viterbi3AVX2, asm.Viterbi4AVX2}
+	walkBacks     = [3]func(w, from *byte, state *uint, n int){asm.WalkBack2x4, asm.WalkBack3x4, asm.WalkBack4x4}
 )
 
 // vector reports whether the encoder has vector code.
@@ -85,9 +88,9 @@ func trellisTargets(z []int16, x []float32, unit float32) float64 {
 		return kv.TrellisTargets(z, x, unit)
 	}
 	_ = z[len(x)-1]
-	energy := energyAVX512(&x[0], len(x))
+	energy := asm.EnergyAVX512(&x[0], len(x))
 	if gain := kv.TrellisGain(energy, len(x), unit); gain > 0 {
-		targetsAVX512(&z[0], &x[0], len(x), kv.TrellisReach, gain)
+		asm.TargetsAVX512(&z[0], &x[0], len(x), kv.TrellisReach, gain)
 	} else {
 		clear(z)
 	}
@@ -99,7 +102,7 @@ func (y *trellis) dot(x []float32, w *[maxElems]uint8) float64 {
 	if !avx512() || !whole(len(x)) {
 		return y.dotGeneric(x, w)
 	}
-	return levelsAVX512(&x[0], &w[0], &y.level[0], len(x))
+	return asm.LevelsAVX512(&x[0], &w[0], &y.level[0], len(x))
 }
 
 // rotated reads the values of four cells in the rotated domain. cell is a
@@ -111,9 +114,9 @@ func (p *codes) rotated(dst []float32, ld int, page []byte, cell int) {
 	}
 	_ = dst[3*ld+p.values-1]
 	_ = page[:p.scale+2*Cells*p.Blocks]
-	at, read := p.low.at+cell/16*64+cell%16*4, rowsOfKAVX512
+	at, read := p.low.at+cell/16*64+cell%16*4, asm.RowsOfKAVX512
 	if p.side == kv.V {
-		at, read = p.low.at+cell/4*128, rowsOfVAVX512
+		at, read = p.low.at+cell/4*128, asm.RowsOfVAVX512
 	}
 	read(&dst[0], 4*ld, &page[at], &page[p.scale+2*cell], p.Blocks)
 }

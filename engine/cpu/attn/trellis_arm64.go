@@ -1,12 +1,15 @@
 package attn
 
-import "godwit/engine/kv"
+import (
+	"godwit/engine/cpu/attn/asm"
+	"godwit/engine/kv"
+)
 
 // NEON kernels that read trellis codes, by bits, starting with 2.
 var (
-	trellisTokensNEON = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2NEON, trellisTokens3NEON, trellisTokens4NEON}
-	trellisValuesNEON = [3]func(dst, strings, table *byte, bytes, blocks, chunks int, used uint64){trellisValues2NEON, trellisValues3NEON, trellisValues4NEON}
-	viterbiNEON       = [3]func(cost, most, kept *uint16, from *byte, z, table *int16, groups int){viterbi2NEON, viterbi3NEON, viterbi4NEON}
+	trellisTokensNEON = [3]func(dst, strings, table *byte, bytes, chunks int){asm.TrellisTokens2NEON, asm.TrellisTokens3NEON, asm.TrellisTokens4NEON}
+	trellisValuesNEON = [3]func(dst, strings, table *byte, bytes, blocks, chunks int, used uint64){asm.TrellisValues2NEON, asm.TrellisValues3NEON, asm.TrellisValues4NEON}
+	viterbiNEON       = [3]func(cost, most, kept *uint16, from *byte, z, table *int16, groups int){asm.Viterbi2NEON, asm.Viterbi3NEON, asm.Viterbi4NEON}
 )
 
 func trellisTokens(dst, strings []byte, y *trellis, elems, _ int) {

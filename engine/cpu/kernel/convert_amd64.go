@@ -1,6 +1,10 @@
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"godwit/engine/cpu/kernel/asm"
+)
 
 // These kernels process whole vectors. Plain Go does the rest, with the same
 // bits.
@@ -22,9 +26,9 @@ func ropePairs(x, cos, sin []float32) {
 	case n == 0 || active == Generic:
 		n = 0
 	case active == AVX512:
-		ropePairsAVX512(x[:2*n], cos, sin)
+		asm.RopePairsAVX512(x[:2*n], cos, sin)
 	default:
-		ropePairsAVX2(x[:2*n], cos, sin)
+		asm.RopePairsAVX2(x[:2*n], cos, sin)
 	}
 	ropePairsGeneric(x[2*n:], cos[n:], sin[n:])
 }
@@ -35,9 +39,9 @@ func fromF16(dst []float32, x []uint16) {
 	case n == 0 || active == Generic:
 		n = 0
 	case active == AVX512:
-		fromF16AVX512(dst[:n], x)
+		asm.FromF16AVX512(dst[:n], x)
 	default:
-		fromF16AVX2(dst[:n], x)
+		asm.FromF16AVX2(dst[:n], x)
 	}
 	fromF16Generic(dst[n:], x[n:])
 }
@@ -48,9 +52,9 @@ func toF16(dst []uint16, x []float32) {
 	case n == 0 || active == Generic:
 		n = 0
 	case active == AVX512:
-		toF16AVX512(dst[:n], x)
+		asm.ToF16AVX512(dst[:n], x)
 	default:
-		toF16AVX2(dst[:n], x)
+		asm.ToF16AVX2(dst[:n], x)
 	}
 	toF16Generic(dst[n:], x[n:])
 }
@@ -61,9 +65,9 @@ func fromBF16(dst []float32, x []uint16) {
 	case n == 0 || active == Generic:
 		n = 0
 	case active == AVX512:
-		fromBF16AVX512(dst[:n], x)
+		asm.FromBF16AVX512(dst[:n], x)
 	default:
-		fromBF16AVX2(dst[:n], x)
+		asm.FromBF16AVX2(dst[:n], x)
 	}
 	fromBF16Generic(dst[n:], x[n:])
 }
@@ -74,9 +78,9 @@ func toBF16(dst []uint16, x []float32) {
 	case n == 0 || active == Generic:
 		n = 0
 	case active == AVX512:
-		toBF16AVX512(dst[:n], x)
+		asm.ToBF16AVX512(dst[:n], x)
 	default:
-		toBF16AVX2(dst[:n], x)
+		asm.ToBF16AVX2(dst[:n], x)
 	}
 	toBF16Generic(dst[n:], x[n:])
 }
@@ -87,9 +91,9 @@ func maximum(x []float32) float32 {
 	case n == 0 || active == Generic:
 		return maxGeneric(x)
 	case active == AVX512:
-		return max(maximumAVX512(x[:n]), maxGeneric(x[n:]))
+		return max(asm.MaximumAVX512(x[:n]), maxGeneric(x[n:]))
 	}
-	return max(maximumAVX2(x[:n]), maxGeneric(x[n:]))
+	return max(asm.MaximumAVX2(x[:n]), maxGeneric(x[n:]))
 }
 
 func index(x []float32, f float32) int {
@@ -99,9 +103,9 @@ func index(x []float32, f float32) int {
 	case n == 0 || active == Generic:
 		return indexGeneric(x, f)
 	case active == AVX512:
-		at = indexAVX512(x[:n], f)
+		at = asm.IndexAVX512(x[:n], f)
 	default:
-		at = indexAVX2(x[:n], f)
+		at = asm.IndexAVX2(x[:n], f)
 	}
 	if at >= 0 {
 		return at
@@ -116,9 +120,9 @@ func quantize(dst []actBlock, x []float32) {
 	switch {
 	case len(dst) == 0:
 	case active == AVX512:
-		quantizeAVX512((*byte)(unsafe.Pointer(&dst[0])), x[:32*len(dst)])
+		asm.QuantizeAVX512((*byte)(unsafe.Pointer(&dst[0])), x[:32*len(dst)])
 	case active == AVX2:
-		quantizeAVX2((*byte)(unsafe.Pointer(&dst[0])), x[:32*len(dst)])
+		asm.QuantizeAVX2((*byte)(unsafe.Pointer(&dst[0])), x[:32*len(dst)])
 	default:
 		quantizeGeneric(dst, x)
 	}

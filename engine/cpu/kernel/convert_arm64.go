@@ -1,6 +1,10 @@
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"godwit/engine/cpu/kernel/asm"
+)
 
 // These kernels process whole vectors. Plain Go does the rest, with the same
 // bits.
@@ -17,7 +21,7 @@ func vectors(n, per int) int {
 func ropePairs(x, cos, sin []float32) {
 	n := vectors(len(cos), 4)
 	if n > 0 {
-		ropePairsNEON(&x[0], &cos[0], &sin[0], n)
+		asm.RopePairsNEON(&x[0], &cos[0], &sin[0], n)
 	}
 	ropePairsGeneric(x[2*n:], cos[n:], sin[n:])
 }
@@ -25,7 +29,7 @@ func ropePairs(x, cos, sin []float32) {
 func fromF16(dst []float32, x []uint16) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		fromF16NEON(&dst[0], &x[0], n)
+		asm.FromF16NEON(&dst[0], &x[0], n)
 	}
 	fromF16Generic(dst[n:], x[n:])
 }
@@ -33,7 +37,7 @@ func fromF16(dst []float32, x []uint16) {
 func toF16(dst []uint16, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		toF16NEON(&dst[0], &x[0], n)
+		asm.ToF16NEON(&dst[0], &x[0], n)
 	}
 	toF16Generic(dst[n:], x[n:])
 }
@@ -41,7 +45,7 @@ func toF16(dst []uint16, x []float32) {
 func fromBF16(dst []float32, x []uint16) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		fromBF16NEON(&dst[0], &x[0], n)
+		asm.FromBF16NEON(&dst[0], &x[0], n)
 	}
 	fromBF16Generic(dst[n:], x[n:])
 }
@@ -49,7 +53,7 @@ func fromBF16(dst []float32, x []uint16) {
 func toBF16(dst []uint16, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		toBF16NEON(&dst[0], &x[0], n)
+		asm.ToBF16NEON(&dst[0], &x[0], n)
 	}
 	toBF16Generic(dst[n:], x[n:])
 }
@@ -59,13 +63,13 @@ func maximum(x []float32) float32 {
 	if n == 0 {
 		return maxGeneric(x)
 	}
-	return max(maximumNEON(&x[0], n), maxGeneric(x[n:]))
+	return max(asm.MaximumNEON(&x[0], n), maxGeneric(x[n:]))
 }
 
 func index(x []float32, f float32) int {
 	n := vectors(len(x), 4)
 	if n > 0 {
-		n = indexNEON(&x[0], n, f)
+		n = asm.IndexNEON(&x[0], n, f)
 	}
 	if at := indexGeneric(x[n:], f); at >= 0 {
 		return n + at
@@ -75,7 +79,7 @@ func index(x []float32, f float32) int {
 
 func quantize(dst []actBlock, x []float32) {
 	if n := vectors(32*len(dst), 32); n > 0 {
-		quantizeNEON((*byte)(unsafe.Pointer(&dst[0])), &x[:n][0], n)
+		asm.QuantizeNEON((*byte)(unsafe.Pointer(&dst[0])), &x[:n][0], n)
 		return
 	}
 	quantizeGeneric(dst, x)
@@ -84,7 +88,7 @@ func quantize(dst []actBlock, x []float32) {
 func rowSum(dst, s, w []float32, stride int) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		rowSumNEON(&dst[0], &s[0], &w[0], stride, len(w), n)
+		asm.RowSumNEON(&dst[0], &s[0], &w[0], stride, len(w), n)
 	}
 	rowSumGeneric(dst[n:], s[n:], w, stride)
 }
@@ -92,7 +96,7 @@ func rowSum(dst, s, w []float32, stride int) {
 func rowStep(out, s, d, q, k []float32, stride int, decay float32) {
 	n := vectors(len(out), 4)
 	if n > 0 {
-		rowStepNEON(&out[0], &s[0], &d[0], &q[0], &k[0], stride, len(k), n, decay)
+		asm.RowStepNEON(&out[0], &s[0], &d[0], &q[0], &k[0], stride, len(k), n, decay)
 	}
 	rowStepGeneric(out[n:], s[n:], d[n:], q, k, stride, decay)
 }

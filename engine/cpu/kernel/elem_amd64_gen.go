@@ -4,12 +4,14 @@
 
 package kernel
 
+import "godwit/engine/cpu/kernel/asm"
+
 func silus(dst, x []float32) {
 	switch active {
 	case AVX512:
-		silusAVX512(dst, x)
+		asm.SilusAVX512(dst, x)
 	case AVX2:
-		silusAVX2(dst, x)
+		asm.SilusAVX2(dst, x)
 	default:
 		silusGeneric(dst, x)
 	}
@@ -18,9 +20,9 @@ func silus(dst, x []float32) {
 func gelus(dst, x []float32) {
 	switch active {
 	case AVX512:
-		gelusAVX512(dst, x)
+		asm.GelusAVX512(dst, x)
 	case AVX2:
-		gelusAVX2(dst, x)
+		asm.GelusAVX2(dst, x)
 	default:
 		gelusGeneric(dst, x)
 	}
@@ -29,9 +31,9 @@ func gelus(dst, x []float32) {
 func geluErfs(dst, x []float32) {
 	switch active {
 	case AVX512:
-		geluErfsAVX512(dst, x)
+		asm.GeluErfsAVX512(dst, x)
 	case AVX2:
-		geluErfsAVX2(dst, x)
+		asm.GeluErfsAVX2(dst, x)
 	default:
 		geluErfsGeneric(dst, x)
 	}
@@ -40,9 +42,9 @@ func geluErfs(dst, x []float32) {
 func geluQuicks(dst, x []float32) {
 	switch active {
 	case AVX512:
-		geluQuicksAVX512(dst, x)
+		asm.GeluQuicksAVX512(dst, x)
 	case AVX2:
-		geluQuicksAVX2(dst, x)
+		asm.GeluQuicksAVX2(dst, x)
 	default:
 		geluQuicksGeneric(dst, x)
 	}
@@ -51,9 +53,9 @@ func geluQuicks(dst, x []float32) {
 func relus(dst, x []float32) {
 	switch active {
 	case AVX512:
-		relusAVX512(dst, x)
+		asm.RelusAVX512(dst, x)
 	case AVX2:
-		relusAVX2(dst, x)
+		asm.RelusAVX2(dst, x)
 	default:
 		relusGeneric(dst, x)
 	}
@@ -62,9 +64,9 @@ func relus(dst, x []float32) {
 func relu2s(dst, x []float32) {
 	switch active {
 	case AVX512:
-		relu2sAVX512(dst, x)
+		asm.Relu2sAVX512(dst, x)
 	case AVX2:
-		relu2sAVX2(dst, x)
+		asm.Relu2sAVX2(dst, x)
 	default:
 		relu2sGeneric(dst, x)
 	}
@@ -73,9 +75,9 @@ func relu2s(dst, x []float32) {
 func sigmoids(dst, x []float32) {
 	switch active {
 	case AVX512:
-		sigmoidsAVX512(dst, x)
+		asm.SigmoidsAVX512(dst, x)
 	case AVX2:
-		sigmoidsAVX2(dst, x)
+		asm.SigmoidsAVX2(dst, x)
 	default:
 		sigmoidsGeneric(dst, x)
 	}
@@ -84,9 +86,9 @@ func sigmoids(dst, x []float32) {
 func softpluses(dst, x []float32) {
 	switch active {
 	case AVX512:
-		softplusesAVX512(dst, x)
+		asm.SoftplusesAVX512(dst, x)
 	case AVX2:
-		softplusesAVX2(dst, x)
+		asm.SoftplusesAVX2(dst, x)
 	default:
 		softplusesGeneric(dst, x)
 	}
@@ -95,9 +97,9 @@ func softpluses(dst, x []float32) {
 func exps(dst, x []float32) {
 	switch active {
 	case AVX512:
-		expsAVX512(dst, x)
+		asm.ExpsAVX512(dst, x)
 	case AVX2:
-		expsAVX2(dst, x)
+		asm.ExpsAVX2(dst, x)
 	default:
 		expsGeneric(dst, x)
 	}
@@ -106,9 +108,9 @@ func exps(dst, x []float32) {
 func siluMuls(dst, gate, up []float32) {
 	switch active {
 	case AVX512:
-		siluMulsAVX512(dst, gate, up)
+		asm.SiluMulsAVX512(dst, gate, up)
 	case AVX2:
-		siluMulsAVX2(dst, gate, up)
+		asm.SiluMulsAVX2(dst, gate, up)
 	default:
 		siluMulsGeneric(dst, gate, up)
 	}
@@ -117,9 +119,9 @@ func siluMuls(dst, gate, up []float32) {
 func geluMuls(dst, gate, up []float32) {
 	switch active {
 	case AVX512:
-		geluMulsAVX512(dst, gate, up)
+		asm.GeluMulsAVX512(dst, gate, up)
 	case AVX2:
-		geluMulsAVX2(dst, gate, up)
+		asm.GeluMulsAVX2(dst, gate, up)
 	default:
 		geluMulsGeneric(dst, gate, up)
 	}
@@ -128,9 +130,9 @@ func geluMuls(dst, gate, up []float32) {
 func add(dst, a, b []float32) {
 	switch active {
 	case AVX512:
-		addAVX512(dst, a, b)
+		asm.AddAVX512(dst, a, b)
 	case AVX2:
-		addAVX2(dst, a, b)
+		asm.AddAVX2(dst, a, b)
 	default:
 		addGeneric(dst, a, b)
 	}
@@ -139,9 +141,9 @@ func add(dst, a, b []float32) {
 func mul(dst, a, b []float32) {
 	switch active {
 	case AVX512:
-		mulAVX512(dst, a, b)
+		asm.MulAVX512(dst, a, b)
 	case AVX2:
-		mulAVX2(dst, a, b)
+		asm.MulAVX2(dst, a, b)
 	default:
 		mulGeneric(dst, a, b)
 	}
@@ -150,9 +152,9 @@ func mul(dst, a, b []float32) {
 func softCap(dst, x []float32, limit float32) {
 	switch active {
 	case AVX512:
-		softCapAVX512(dst, x, limit)
+		asm.SoftCapAVX512(dst, x, limit)
 	case AVX2:
-		softCapAVX2(dst, x, limit)
+		asm.SoftCapAVX2(dst, x, limit)
 	default:
 		softCapGeneric(dst, x, limit)
 	}
@@ -161,9 +163,9 @@ func softCap(dst, x []float32, limit float32) {
 func scale(dst, x []float32, s float32) {
 	switch active {
 	case AVX512:
-		scaleAVX512(dst, x, s)
+		asm.ScaleAVX512(dst, x, s)
 	case AVX2:
-		scaleAVX2(dst, x, s)
+		asm.ScaleAVX2(dst, x, s)
 	default:
 		scaleGeneric(dst, x, s)
 	}
@@ -172,9 +174,9 @@ func scale(dst, x []float32, s float32) {
 func scaleMul(dst, x, w []float32, s float32) {
 	switch active {
 	case AVX512:
-		scaleMulAVX512(dst, x, w, s)
+		asm.ScaleMulAVX512(dst, x, w, s)
 	case AVX2:
-		scaleMulAVX2(dst, x, w, s)
+		asm.ScaleMulAVX2(dst, x, w, s)
 	default:
 		scaleMulGeneric(dst, x, w, s)
 	}
@@ -183,9 +185,9 @@ func scaleMul(dst, x, w []float32, s float32) {
 func axpy(dst, x []float32, s float32) {
 	switch active {
 	case AVX512:
-		axpyAVX512(dst, x, s)
+		asm.AxpyAVX512(dst, x, s)
 	case AVX2:
-		axpyAVX2(dst, x, s)
+		asm.AxpyAVX2(dst, x, s)
 	default:
 		axpyGeneric(dst, x, s)
 	}
@@ -194,9 +196,9 @@ func axpy(dst, x []float32, s float32) {
 func ropeHalves(lo, hi, cos, sin []float32) {
 	switch active {
 	case AVX512:
-		ropeHalvesAVX512(lo, hi, cos, sin)
+		asm.RopeHalvesAVX512(lo, hi, cos, sin)
 	case AVX2:
-		ropeHalvesAVX2(lo, hi, cos, sin)
+		asm.RopeHalvesAVX2(lo, hi, cos, sin)
 	default:
 		ropeHalvesGeneric(lo, hi, cos, sin)
 	}
@@ -205,9 +207,9 @@ func ropeHalves(lo, hi, cos, sin []float32) {
 func dot(a, b []float32) float32 {
 	switch active {
 	case AVX512:
-		return dotAVX512(a, b)
+		return asm.DotAVX512(a, b)
 	case AVX2:
-		return dotAVX2(a, b)
+		return asm.DotAVX2(a, b)
 	default:
 		return dotGeneric(a, b)
 	}
@@ -216,9 +218,9 @@ func dot(a, b []float32) float32 {
 func sum(x []float32) float32 {
 	switch active {
 	case AVX512:
-		return sumAVX512(x)
+		return asm.SumAVX512(x)
 	case AVX2:
-		return sumAVX2(x)
+		return asm.SumAVX2(x)
 	default:
 		return sumGeneric(x)
 	}
@@ -227,9 +229,9 @@ func sum(x []float32) float32 {
 func expSum(dst, x []float32, shift float32) float32 {
 	switch active {
 	case AVX512:
-		return expSumAVX512(dst, x, shift)
+		return asm.ExpSumAVX512(dst, x, shift)
 	case AVX2:
-		return expSumAVX2(dst, x, shift)
+		return asm.ExpSumAVX2(dst, x, shift)
 	default:
 		return expSumGeneric(dst, x, shift)
 	}
@@ -238,9 +240,9 @@ func expSum(dst, x []float32, shift float32) float32 {
 func centre(dst, x []float32, mean float32) float32 {
 	switch active {
 	case AVX512:
-		return centreAVX512(dst, x, mean)
+		return asm.CentreAVX512(dst, x, mean)
 	case AVX2:
-		return centreAVX2(dst, x, mean)
+		return asm.CentreAVX2(dst, x, mean)
 	default:
 		return centreGeneric(dst, x, mean)
 	}
@@ -249,9 +251,9 @@ func centre(dst, x []float32, mean float32) float32 {
 func addDot(dst, a, b []float32) float32 {
 	switch active {
 	case AVX512:
-		return addDotAVX512(dst, a, b)
+		return asm.AddDotAVX512(dst, a, b)
 	case AVX2:
-		return addDotAVX2(dst, a, b)
+		return asm.AddDotAVX2(dst, a, b)
 	default:
 		return addDotGeneric(dst, a, b)
 	}
@@ -260,9 +262,9 @@ func addDot(dst, a, b []float32) float32 {
 func rowSum(dst, s, w []float32, stride int) {
 	switch active {
 	case AVX512:
-		rowSumAVX512(dst, s, w, stride)
+		asm.RowSumAVX512(dst, s, w, stride)
 	case AVX2:
-		rowSumAVX2(dst, s, w, stride)
+		asm.RowSumAVX2(dst, s, w, stride)
 	default:
 		rowSumGeneric(dst, s, w, stride)
 	}
@@ -271,9 +273,9 @@ func rowSum(dst, s, w []float32, stride int) {
 func rowStep(out, s, d, q, k []float32, stride int, decay float32) {
 	switch active {
 	case AVX512:
-		rowStepAVX512(out, s, d, q, k, stride, decay)
+		asm.RowStepAVX512(out, s, d, q, k, stride, decay)
 	case AVX2:
-		rowStepAVX2(out, s, d, q, k, stride, decay)
+		asm.RowStepAVX2(out, s, d, q, k, stride, decay)
 	default:
 		rowStepGeneric(out, s, d, q, k, stride, decay)
 	}

@@ -4,10 +4,12 @@
 
 package kernel
 
+import "godwit/engine/cpu/kernel/asm"
+
 func silus(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		silusNEON(&dst[0], &x[0], n)
+		asm.SilusNEON(&dst[0], &x[0], n)
 	}
 	silusGeneric(dst[n:], x[n:])
 }
@@ -15,7 +17,7 @@ func silus(dst, x []float32) {
 func gelus(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		gelusNEON(&dst[0], &x[0], n)
+		asm.GelusNEON(&dst[0], &x[0], n)
 	}
 	gelusGeneric(dst[n:], x[n:])
 }
@@ -23,7 +25,7 @@ func gelus(dst, x []float32) {
 func geluErfs(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		geluErfsNEON(&dst[0], &x[0], n)
+		asm.GeluErfsNEON(&dst[0], &x[0], n)
 	}
 	geluErfsGeneric(dst[n:], x[n:])
 }
@@ -31,7 +33,7 @@ func geluErfs(dst, x []float32) {
 func geluQuicks(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		geluQuicksNEON(&dst[0], &x[0], n)
+		asm.GeluQuicksNEON(&dst[0], &x[0], n)
 	}
 	geluQuicksGeneric(dst[n:], x[n:])
 }
@@ -39,7 +41,7 @@ func geluQuicks(dst, x []float32) {
 func relus(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		relusNEON(&dst[0], &x[0], n)
+		asm.RelusNEON(&dst[0], &x[0], n)
 	}
 	relusGeneric(dst[n:], x[n:])
 }
@@ -47,7 +49,7 @@ func relus(dst, x []float32) {
 func relu2s(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		relu2sNEON(&dst[0], &x[0], n)
+		asm.Relu2sNEON(&dst[0], &x[0], n)
 	}
 	relu2sGeneric(dst[n:], x[n:])
 }
@@ -55,7 +57,7 @@ func relu2s(dst, x []float32) {
 func sigmoids(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		sigmoidsNEON(&dst[0], &x[0], n)
+		asm.SigmoidsNEON(&dst[0], &x[0], n)
 	}
 	sigmoidsGeneric(dst[n:], x[n:])
 }
@@ -63,7 +65,7 @@ func sigmoids(dst, x []float32) {
 func softpluses(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		softplusesNEON(&dst[0], &x[0], n)
+		asm.SoftplusesNEON(&dst[0], &x[0], n)
 	}
 	softplusesGeneric(dst[n:], x[n:])
 }
@@ -71,7 +73,7 @@ func softpluses(dst, x []float32) {
 func exps(dst, x []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		expsNEON(&dst[0], &x[0], n)
+		asm.ExpsNEON(&dst[0], &x[0], n)
 	}
 	expsGeneric(dst[n:], x[n:])
 }
@@ -79,7 +81,7 @@ func exps(dst, x []float32) {
 func siluMuls(dst, gate, up []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		siluMulsNEON(&dst[0], &gate[0], &up[0], n)
+		asm.SiluMulsNEON(&dst[0], &gate[0], &up[0], n)
 	}
 	siluMulsGeneric(dst[n:], gate[n:], up[n:])
 }
@@ -87,7 +89,7 @@ func siluMuls(dst, gate, up []float32) {
 func geluMuls(dst, gate, up []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		geluMulsNEON(&dst[0], &gate[0], &up[0], n)
+		asm.GeluMulsNEON(&dst[0], &gate[0], &up[0], n)
 	}
 	geluMulsGeneric(dst[n:], gate[n:], up[n:])
 }
@@ -95,7 +97,7 @@ func geluMuls(dst, gate, up []float32) {
 func add(dst, a, b []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		addNEON(&dst[0], &a[0], &b[0], n)
+		asm.AddNEON(&dst[0], &a[0], &b[0], n)
 	}
 	addGeneric(dst[n:], a[n:], b[n:])
 }
@@ -103,7 +105,7 @@ func add(dst, a, b []float32) {
 func mul(dst, a, b []float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		mulNEON(&dst[0], &a[0], &b[0], n)
+		asm.MulNEON(&dst[0], &a[0], &b[0], n)
 	}
 	mulGeneric(dst[n:], a[n:], b[n:])
 }
@@ -111,7 +113,7 @@ func mul(dst, a, b []float32) {
 func softCap(dst, x []float32, limit float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		softCapNEON(&dst[0], &x[0], n, limit)
+		asm.SoftCapNEON(&dst[0], &x[0], n, limit)
 	}
 	softCapGeneric(dst[n:], x[n:], limit)
 }
@@ -119,7 +121,7 @@ func softCap(dst, x []float32, limit float32) {
 func scale(dst, x []float32, s float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		scaleNEON(&dst[0], &x[0], n, s)
+		asm.ScaleNEON(&dst[0], &x[0], n, s)
 	}
 	scaleGeneric(dst[n:], x[n:], s)
 }
@@ -127,7 +129,7 @@ func scale(dst, x []float32, s float32) {
 func scaleMul(dst, x, w []float32, s float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		scaleMulNEON(&dst[0], &x[0], &w[0], n, s)
+		asm.ScaleMulNEON(&dst[0], &x[0], &w[0], n, s)
 	}
 	scaleMulGeneric(dst[n:], x[n:], w[n:], s)
 }
@@ -135,7 +137,7 @@ func scaleMul(dst, x, w []float32, s float32) {
 func axpy(dst, x []float32, s float32) {
 	n := vectors(len(dst), 4)
 	if n > 0 {
-		axpyNEON(&dst[0], &x[0], n, s)
+		asm.AxpyNEON(&dst[0], &x[0], n, s)
 	}
 	axpyGeneric(dst[n:], x[n:], s)
 }
@@ -143,7 +145,7 @@ func axpy(dst, x []float32, s float32) {
 func ropeHalves(lo, hi, cos, sin []float32) {
 	n := vectors(len(lo), 4)
 	if n > 0 {
-		ropeHalvesNEON(&lo[0], &hi[0], &cos[0], &sin[0], n)
+		asm.RopeHalvesNEON(&lo[0], &hi[0], &cos[0], &sin[0], n)
 	}
 	ropeHalvesGeneric(lo[n:], hi[n:], cos[n:], sin[n:])
 }
@@ -152,7 +154,7 @@ func dot(a, b []float32) float32 {
 	var part [lanes]float32
 	n := vectors(len(a), lanes)
 	if n > 0 {
-		dotNEON(&part, &a[0], &b[0], n)
+		asm.DotNEON(&part, &a[0], &b[0], n)
 	}
 	return dotRest(&part, a[n:], b[n:])
 }
@@ -161,7 +163,7 @@ func sum(x []float32) float32 {
 	var part [lanes]float32
 	n := vectors(len(x), lanes)
 	if n > 0 {
-		sumNEON(&part, &x[0], n)
+		asm.SumNEON(&part, &x[0], n)
 	}
 	return sumRest(&part, x[n:])
 }
@@ -170,7 +172,7 @@ func expSum(dst, x []float32, shift float32) float32 {
 	var part [lanes]float32
 	n := vectors(len(dst), lanes)
 	if n > 0 {
-		expSumNEON(&part, &dst[0], &x[0], n, shift)
+		asm.ExpSumNEON(&part, &dst[0], &x[0], n, shift)
 	}
 	return expSumRest(&part, dst[n:], x[n:], shift)
 }
@@ -179,7 +181,7 @@ func centre(dst, x []float32, mean float32) float32 {
 	var part [lanes]float32
 	n := vectors(len(dst), lanes)
 	if n > 0 {
-		centreNEON(&part, &dst[0], &x[0], n, mean)
+		asm.CentreNEON(&part, &dst[0], &x[0], n, mean)
 	}
 	return centreRest(&part, dst[n:], x[n:], mean)
 }
@@ -188,7 +190,7 @@ func addDot(dst, a, b []float32) float32 {
 	var part [lanes]float32
 	n := vectors(len(dst), lanes)
 	if n > 0 {
-		addDotNEON(&part, &dst[0], &a[0], &b[0], n)
+		asm.AddDotNEON(&part, &dst[0], &a[0], &b[0], n)
 	}
 	return addDotRest(&part, dst[n:], a[n:], b[n:])
 }

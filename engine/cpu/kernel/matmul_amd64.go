@@ -1,6 +1,10 @@
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"godwit/engine/cpu/kernel/asm"
+)
 
 func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, ahead int) {
 	if active == Generic || w.Cols == 0 {
@@ -43,16 +47,16 @@ func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
 	if t.a == nil {
 		x := &t.x[row*t.ldx]
 		if active == AVX512 {
-			ok = floatAVX512(typ, panels, rows, y, ldy, w, x, 4*t.ldx, t.blocks, n)
+			ok = asm.FloatAVX512(typ, panels, rows, y, ldy, w, x, 4*t.ldx, t.blocks, n)
 		} else {
-			ok = floatAVX2(typ, panels, rows, y, ldy, w, x, 4*t.ldx, t.blocks, n)
+			ok = asm.FloatAVX2(typ, panels, rows, y, ldy, w, x, 4*t.ldx, t.blocks, n)
 		}
 	} else {
 		a, lda := (*byte)(t.a.ptr(row)), t.a.stride*int(unsafe.Sizeof(actBlock{}))
 		if active == AVX512 {
-			ok = tileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
+			ok = asm.TileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
 		} else {
-			ok = tileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
+			ok = asm.TileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
 		}
 	}
 	if !ok {

@@ -1,6 +1,10 @@
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"godwit/engine/cpu/kernel/asm"
+)
 
 func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, _ int) {
 	if active == Generic || w.Cols == 0 {
@@ -31,13 +35,13 @@ func (t *tiling) kernel(_, rows int, y *float32, ldy, row, p, n int) {
 	typ, w := t.w.Type, &t.w.Data[p*t.size]
 	ok := false
 	if t.a == nil {
-		ok = floatNEON(typ, rows, y, ldy, w, &t.x[row*t.ldx], 4*t.ldx, t.blocks, n)
+		ok = asm.FloatNEON(typ, rows, y, ldy, w, &t.x[row*t.ldx], 4*t.ldx, t.blocks, n)
 	} else {
 		a, lda := (*byte)(t.a.ptr(row)), t.a.stride*int(unsafe.Sizeof(actBlock{}))
 		if active == DotProd {
-			ok = matDot(typ, rows, y, ldy, w, a, lda, t.blocks, n)
+			ok = asm.MatDot(typ, rows, y, ldy, w, a, lda, t.blocks, n)
 		} else {
-			ok = matNEON(typ, rows, y, ldy, w, a, lda, t.blocks, n)
+			ok = asm.MatNEON(typ, rows, y, ldy, w, a, lda, t.blocks, n)
 		}
 	}
 	if !ok {

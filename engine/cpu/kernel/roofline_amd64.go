@@ -1,13 +1,15 @@
 package kernel
 
+import "godwit/engine/cpu/kernel/asm"
+
 func stream(p []byte) uint64 {
 	switch {
 	case len(p) == 0:
 		return 0
 	case active == AVX512:
-		return readAVX512(p)
+		return asm.ReadAVX512(p)
 	case active == AVX2:
-		return readAVX2(p)
+		return asm.ReadAVX2(p)
 	}
 	return streamGeneric(p)
 }
@@ -17,10 +19,10 @@ func products(rounds int) int64 {
 	case rounds <= 0:
 		return 0
 	case active == AVX512:
-		peakAVX512(rounds)
+		asm.PeakAVX512(rounds)
 		return int64(rounds) * 12 * 64
 	case active == AVX2:
-		peakAVX2(rounds)
+		asm.PeakAVX2(rounds)
 		return int64(rounds) * 12 * 32
 	}
 	return productsGeneric(rounds)
@@ -31,8 +33,8 @@ func prefetch(p []byte) {
 	switch {
 	case n == 0:
 	case active == AVX512:
-		prefetchAVX512(&p[0], n)
+		asm.PrefetchAVX512(&p[0], n)
 	case active == AVX2:
-		prefetchAVX2(&p[0], n)
+		asm.PrefetchAVX2(&p[0], n)
 	}
 }

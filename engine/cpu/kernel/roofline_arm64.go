@@ -1,5 +1,7 @@
 package kernel
 
+import "godwit/engine/cpu/kernel/asm"
+
 func stream(p []byte) uint64 {
 	switch {
 	case len(p) == 0:
@@ -7,7 +9,7 @@ func stream(p []byte) uint64 {
 	case active == Generic:
 		return streamGeneric(p)
 	}
-	return readNEON(&p[0], len(p))
+	return asm.ReadNEON(&p[0], len(p))
 }
 
 func products(rounds int) int64 {
@@ -15,10 +17,10 @@ func products(rounds int) int64 {
 	case rounds <= 0:
 		return 0
 	case active == DotProd:
-		peakDot(rounds)
+		asm.PeakDot(rounds)
 		return int64(rounds) * 16 * 32
 	case active == NEON:
-		peakNEON(rounds)
+		asm.PeakNEON(rounds)
 		return int64(rounds) * 16 * 16
 	}
 	return productsGeneric(rounds)
@@ -26,6 +28,6 @@ func products(rounds int) int64 {
 
 func prefetch(p []byte) {
 	if n := len(p) / 64; n > 0 && active != Generic {
-		prefetchNEON(&p[0], n)
+		asm.PrefetchNEON(&p[0], n)
 	}
 }

@@ -2,7 +2,7 @@
 // CPU backend's NEON kernels use it. Vector instructions that Go's assembler
 // has no mnemonics for become WORD directives with the instruction in a comment.
 //
-//	f := neon.File{Package: "kernel", Generator: "engine/cpu/kernel/genneon"}
+//	f := neon.File{Package: "asm", Generator: "engine/cpu/kernel/genneon"}
 //	f.Func("addNEON", "(dst, a *float32)", "adds four values.", 0)
 //	f.Arg("dst", neon.R0)
 //	f.Arg("a", neon.R1)
@@ -95,6 +95,7 @@ type param struct {
 // returns.
 func (f *File) Func(name, sig, doc string, frame int) {
 	f.frame = frame
+	name = Exported(name)
 	size := f.layout(sig)
 	if frame > 0 {
 		frame += 16
@@ -102,6 +103,10 @@ func (f *File) Func(name, sig, doc string, frame int) {
 	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", name, sig, name, frame, size)
 	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, sig)
 }
+
+// Exported returns the Go name of the kernel called name in a generator.
+// Kernels are exported because their callers are in the package above.
+func Exported(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // layout computes the locations of the arguments and of the result, which is
 // called ret.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -29,12 +30,17 @@ var ks = [8]reg.OpmaskPhysical{reg.K0, reg.K1, reg.K2, reg.K3, reg.K4, reg.K5, r
 
 // fn opens a function with signature sig and comment doc.
 func (a *asm) fn(name, sig, doc string, args ...any) {
+	name = exported(name)
 	a.Function(name)
 	a.Attributes(attr.NOSPLIT)
 	a.SignatureExpr("func" + sig)
 	a.Doc(name + " " + fmt.Sprintf(doc, args...))
 	a.Pragma("noescape")
 }
+
+// exported returns the Go name of the kernel called name here. Kernels are
+// exported because their callers are in the package above.
+func exported(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // label makes a name unique in the file.
 func (a *asm) label(s string) string {

@@ -1,8 +1,8 @@
-// Command gen writes the amd64 assembly of package attn, one file per family of
+// Command gen writes the amd64 assembly of attn/asm, one file per family of
 // kernels and tier, together with the Go declarations. It is a module of its
 // own, so that avo is not a requirement of the product.
 //
-//	go generate ./engine/cpu/attn
+//	go generate ./engine/cpu/attn/asm
 package main
 
 import (
@@ -42,7 +42,7 @@ var families = []family{
 }
 
 func main() {
-	dir := flag.String("dir", "..", "folder of package attn")
+	dir := flag.String("dir", "../asm", "folder of package asm")
 	flag.Parse()
 	for _, f := range families {
 		if err := f.write(*dir); err != nil {
@@ -63,7 +63,7 @@ func (f family) write(dir string) error {
 	if err := pass.Compile.Execute(file); err != nil {
 		return err
 	}
-	cfg := printer.Config{Name: "engine/cpu/attn/gen", Pkg: "attn"}
+	cfg := printer.Config{Name: "engine/cpu/attn/gen", Pkg: "asm"}
 	src, err := printer.NewGoAsm(cfg).Print(file)
 	if err != nil {
 		return err

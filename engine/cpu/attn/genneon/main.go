@@ -1,7 +1,7 @@
-// Command genneon writes the arm64 assembly of package attn, one file per
+// Command genneon writes the arm64 assembly of attn/asm, one file per
 // family of kernels, together with the Go declarations.
 //
-//	go generate ./engine/cpu/attn
+//	go generate ./engine/cpu/attn/asm
 package main
 
 import (
@@ -29,10 +29,10 @@ var families = []struct {
 }
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package attn")
+	dir := flag.String("dir", ".", "folder of package asm")
 	flag.Parse()
 	for _, f := range families {
-		a := &asm{&neon.File{Package: "attn", Generator: "engine/cpu/attn/genneon"}}
+		a := &asm{&neon.File{Package: "asm", Generator: "engine/cpu/attn/genneon"}}
 		f.emit(a)
 		if err := a.Write(*dir, f.name); err != nil {
 			fmt.Fprintf(os.Stderr, "genneon: %s: %v\n", f.name, err)

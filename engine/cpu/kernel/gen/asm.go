@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -68,12 +70,17 @@ var (
 
 // fn opens a function with signature sig and comment doc.
 func (a *asm) fn(name, sig, doc string) {
+	name = exported(name)
 	a.Function(name)
 	a.Attributes(attr.NOSPLIT)
 	a.SignatureExpr("func" + sig)
 	a.Doc(name + " " + doc)
 	a.Pragma("noescape")
 }
+
+// exported returns the Go name of the kernel called name here. Kernels are
+// exported because their callers are in the package above.
+func exported(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // label makes a name unique in the file.
 func (a *asm) label(s string) string {

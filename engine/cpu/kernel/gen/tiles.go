@@ -13,8 +13,8 @@ func tileChoice(b *bytes.Buffer) {
 		name   string
 		shapes []shape
 	}{{"AVX512", shapes512}, {"AVX2", shapes2}} {
-		fmt.Fprintf(b, "// tile%s multiplies panels, p at once, by n rows of activations, and may fetch weights of the first fetch panels; it reports whether there is a kernel.\n", tier.name)
-		fmt.Fprintf(b, "func tile%s(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int) bool {\n", tier.name)
+		fmt.Fprintf(b, "// Tile%s multiplies panels, p at once, by n rows of activations, and may fetch weights of the first fetch panels; it reports whether there is a kernel.\n", tier.name)
+		fmt.Fprintf(b, "func Tile%s(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int) bool {\n", tier.name)
 		b.WriteString("switch p<<8 | n {\n")
 		for _, s := range tier.shapes {
 			fmt.Fprintf(b, "case %d<<8 | %d:\nswitch t {\n", s.panels, s.n)
@@ -22,7 +22,7 @@ func tileChoice(b *bytes.Buffer) {
 				if !f.takes(s) {
 					continue
 				}
-				fmt.Fprintf(b, "case %s:\n%s(y, ldy, w, a, lda, blocks, panels, fetch)\n", f.cases(), tileName(f, s, tier.name))
+				fmt.Fprintf(b, "case %s:\n%s(y, ldy, w, a, lda, blocks, panels, fetch)\n", f.cases(), exported(tileName(f, s, tier.name)))
 			}
 			b.WriteString("default: return false\n}\n")
 		}
@@ -32,13 +32,13 @@ func tileChoice(b *bytes.Buffer) {
 		name   string
 		shapes []shape
 	}{{"AVX512", floatShapes512}, {"AVX2", floatShapes2}} {
-		fmt.Fprintf(b, "// float%s multiplies panels of floats, p at once, by n rows; it reports whether there is a kernel.\n", tier.name)
-		fmt.Fprintf(b, "func float%s(t dtype.Type, p, n int, y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int) bool {\n", tier.name)
+		fmt.Fprintf(b, "// Float%s multiplies panels of floats, p at once, by n rows; it reports whether there is a kernel.\n", tier.name)
+		fmt.Fprintf(b, "func Float%s(t dtype.Type, p, n int, y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int) bool {\n", tier.name)
 		b.WriteString("switch p<<8 | n {\n")
 		for _, s := range tier.shapes {
 			fmt.Fprintf(b, "case %d<<8 | %d:\nswitch t {\n", s.panels, s.n)
 			for _, t := range floatTypes {
-				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, x, ldx, cols, panels)\n", t.name, floatName(t.name, s, tier.name))
+				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, x, ldx, cols, panels)\n", t.name, exported(floatName(t.name, s, tier.name)))
 			}
 			b.WriteString("default: return false\n}\n")
 		}
@@ -49,6 +49,7 @@ func tileChoice(b *bytes.Buffer) {
 // elemChoice writes the choice between the variants of each element-wise
 // kernel.
 func elemChoice(b *bytes.Buffer) {
+	b.WriteString("import \"godwit/engine/cpu/kernel/asm\"\n\n")
 	for _, o := range elemOps {
 		args := strings.Join(o.params(), ", ")
 		ret := ""
@@ -57,7 +58,7 @@ func elemChoice(b *bytes.Buffer) {
 		}
 		fmt.Fprintf(b, "func %s(%s) %s {\nswitch active {\n", o.name, o.sig, o.ret)
 		for _, tier := range []string{"AVX512", "AVX2"} {
-			fmt.Fprintf(b, "case %s:\n%s%s%s(%s)\n", tier, ret, o.name, tier, args)
+			fmt.Fprintf(b, "case %s:\n%sasm.%s%s(%s)\n", tier, ret, exported(o.name), tier, args)
 		}
 		fmt.Fprintf(b, "default:\n%s%sGeneric(%s)\n}\n}\n\n", ret, o.name, args)
 	}

@@ -35,7 +35,7 @@ func (o elemOp) params() (names, kinds []string) {
 func (o elemOp) kernelSig() string {
 	var parts []string
 	if o.sum {
-		parts = append(parts, "s *[lanes]float32")
+		parts = append(parts, "s *[32]float32")
 	}
 	names, kinds := o.params()
 	var rest []string
@@ -136,7 +136,7 @@ func elements(f *File) {
 // elementChoice writes the callers of the kernels.
 func elementChoice() string {
 	var b strings.Builder
-	b.WriteString("package kernel\n")
+	b.WriteString("package kernel\n\nimport \"godwit/engine/cpu/kernel/asm\"\n")
 	for _, o := range elemOps {
 		names, kinds := o.params()
 		var whole, scalars, rest []string
@@ -161,11 +161,11 @@ func elementChoice() string {
 		fmt.Fprintf(&b, "\nfunc %s(%s) %s{\n", o.name, o.sig, ret)
 		if o.sum {
 			b.WriteString("var part [lanes]float32\n")
-			fmt.Fprintf(&b, "n := vectors(len(%s), lanes)\nif n > 0 {\n%sNEON(&part, %s)\n}\n", first, o.name, strings.Join(whole, ", "))
+			fmt.Fprintf(&b, "n := vectors(len(%s), lanes)\nif n > 0 {\nasm.%sNEON(&part, %s)\n}\n", first, Exported(o.name), strings.Join(whole, ", "))
 			fmt.Fprintf(&b, "return %sRest(&part, %s)\n}\n", o.name, strings.Join(rest, ", "))
 			continue
 		}
-		fmt.Fprintf(&b, "n := vectors(len(%s), 4)\nif n > 0 {\n%sNEON(%s)\n}\n", first, o.name, strings.Join(whole, ", "))
+		fmt.Fprintf(&b, "n := vectors(len(%s), 4)\nif n > 0 {\nasm.%sNEON(%s)\n}\n", first, Exported(o.name), strings.Join(whole, ", "))
 		fmt.Fprintf(&b, "%sGeneric(%s)\n}\n", o.name, strings.Join(rest, ", "))
 	}
 	return b.String()

@@ -1,8 +1,8 @@
-// Command genneon writes the arm64 assembly of package kernel, one file per
+// Command genneon writes the arm64 assembly of kernel/asm, one file per
 // family of kernels, together with the Go declarations and the choice between
 // them.
 //
-//	go generate ./engine/cpu/kernel
+//	go generate ./engine/cpu/kernel/asm
 package main
 
 import (
@@ -30,7 +30,7 @@ var families = []struct {
 }
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package kernel")
+	dir := flag.String("dir", ".", "folder of package asm")
 	flag.Parse()
 	if err := run(*dir); err != nil {
 		fmt.Fprintf(os.Stderr, "genneon: %v\n", err)
@@ -40,7 +40,7 @@ func main() {
 
 func run(dir string) error {
 	for _, f := range families {
-		file := &neon.File{Package: "kernel", Generator: generator}
+		file := &neon.File{Package: "asm", Generator: generator}
 		f.emit(file)
 		if err := file.Write(dir, f.name); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
@@ -49,5 +49,5 @@ func run(dir string) error {
 	if err := neon.WriteGo(filepath.Join(dir, "tiles_arm64_gen.go"), generator, matrixChoice()); err != nil {
 		return err
 	}
-	return neon.WriteGo(filepath.Join(dir, "elem_arm64_gen.go"), generator, elementChoice())
+	return neon.WriteGo(filepath.Join(dir, "..", "elem_arm64_gen.go"), generator, elementChoice())
 }

@@ -1,4 +1,0 @@
-package kernel
-
-//go:generate go run -C gen .
-//go:generate go run ./genneon
