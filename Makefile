@@ -107,7 +107,7 @@ notice-check: ## fail where NOTICE does not match the modules
 
 arrows: ## fail where an arrow between the files of app/api runs against their order
 	@go run -C build/tools ./arrows -root ../.. -most 0 app/api
-	@go run -C build/tools ./arrows -root ../.. app/pool app/api/page engine engine/kv
+	@go run -C build/tools ./arrows -root ../.. app/pool app/api/page engine engine/kv engine/kv/layout engine/kv/pages
 
 tidy-check: ## fail where go mod tidy would change a file
 	@go mod tidy -diff

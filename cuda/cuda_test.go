@@ -19,7 +19,7 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/gpu"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/shaders"
 )
 
@@ -69,7 +69,7 @@ func TestImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := b.Compile(t.Context(), plan, &kv.Layout{}, backend.Sizes{Rows: 32})
+		p, err := b.Compile(t.Context(), plan, &layout.Layout{}, backend.Sizes{Rows: 32})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,8 @@ import (
 	"godwit/engine/gpu"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -101,14 +103,14 @@ type plain struct{ gpu.Device }
 type step struct {
 	t     *testing.T
 	prog  backend.Program
-	cache *kv.Cache
+	cache *pages.Cache
 	batch llm.Batch
 	width int
 }
 
 // newStep compiles a plan on the card, with or without graphs and the features
 // of newer cards.
-func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, whole bool) *step {
+func newStep(t *testing.T, plan *graph.Plan, l *layout.Layout, rows int, whole bool) *step {
 	t.Helper()
 	d := underTest(t).(gpu.Driver)
 	if connect := d.Connect; !whole {
@@ -122,15 +124,15 @@ func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, whole 
 		t.Fatal(err)
 	}
 	sizes := backend.Sizes{Rows: rows, Outputs: 1}
-	for _, g := range layout.Groups {
+	for _, g := range l.Groups {
 		sizes.Pages = append(sizes.Pages, g.Pages)
 	}
 	s := &step{t: t, width: plan.Values[plan.Output].Width}
-	if s.prog, err = b.Compile(context.Background(), plan, layout, sizes); err != nil {
+	if s.prog, err = b.Compile(context.Background(), plan, l, sizes); err != nil {
 		t.Fatal(err)
 	}
-	if len(layout.Groups) > 0 {
-		if s.cache, err = kv.New(layout, kv.Options{Copier: s.prog}); err != nil {
+	if len(l.Groups) > 0 {
+		if s.cache, err = pages.New(l, pages.Options{Copier: s.prog}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +222,7 @@ func TestDeviceMatmul(t *testing.T) {
 		for _, card := range []bool{false, true} {
 			var took [2]time.Duration
 			for i, n := range []int{1, layers} {
-				s := newStep(t, products(t, ty, n), &kv.Layout{}, batch, card)
+				s := newStep(t, products(t, ty, n), &layout.Layout{}, batch, card)
 				took[i] = s.feed(0, batch)
 				for range 5 {
 					took[i] = min(took[i], s.feed(0, batch))
@@ -239,9 +241,9 @@ func TestDeviceMatvec(t *testing.T) {
 	const layers = 16
 	for _, ty := range []dtype.Type{dtype.F16, dtype.Q8_0, dtype.Q4_K, dtype.Q6_K, dtype.Q4_0} {
 		for _, graphs := range []bool{false, true} {
-			few := newStep(t, products(t, ty, 1), &kv.Layout{}, 1, graphs)
+			few := newStep(t, products(t, ty, 1), &layout.Layout{}, 1, graphs)
 			few.feed(0, 1)
-			many := newStep(t, products(t, ty, layers), &kv.Layout{}, 1, graphs)
+			many := newStep(t, products(t, ty, layers), &layout.Layout{}, 1, graphs)
 			many.feed(0, 1)
 			d := many.best(1, 20) - few.best(1, 20)
 			bytes := float64((layers - 1) * productRows * ty.RowBytes(productCols))
@@ -268,20 +270,20 @@ func TestDeviceAttention(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var want kv.Want
+			var want layout.Want
 			if want.K, err = kv.Parse(pair[0]); err == nil {
 				want.V, err = kv.Parse(pair[1])
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			layout, err := kv.Resolve(want, []kv.LayerInfo{{
+			l, err := layout.Resolve(want, []layout.LayerInfo{{
 				Cached: true, Heads: heads, KVHeads: kvHeads, HeadDimK: dim, HeadDimV: dim, Share: -1,
-			}}, kv.Settings{Cells: cells + 1024, Seqs: 1, UBatch: chunk})
+			}}, layout.Settings{Cells: cells + 1024, Seqs: 1, UBatch: chunk})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newStep(t, plan, &layout, chunk, true)
+			s := newStep(t, plan, &l, chunk, true)
 			s.feed(0, 1)
 			short := s.best(1, 30)
 			for have := 31; have < cells; have += chunk {
@@ -290,7 +292,7 @@ func TestDeviceAttention(t *testing.T) {
 				}
 			}
 			d := s.best(cells, 30) - short
-			bytes := float64(cells * layout.BytesPerToken())
+			bytes := float64(cells * l.BytesPerToken())
 			report(t, "attention", map[string]any{"k": pair[0], "v": pair[1], "cells": cells, "us": float64(d.Nanoseconds()) / 1e3, "gb_s": perSecond(bytes/1e9, d)})
 		}
 	}

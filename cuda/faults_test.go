@@ -11,7 +11,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -81,7 +81,7 @@ func run(t *testing.T, f *fake, spoil func(*fake), later bool) error {
 	if !later {
 		spoil(f)
 	}
-	p, err := b.Compile(t.Context(), product(t), &kv.Layout{}, backend.Sizes{Rows: 4, Outputs: 4})
+	p, err := b.Compile(t.Context(), product(t), &layout.Layout{}, backend.Sizes{Rows: 4, Outputs: 4})
 	if err != nil {
 		return err
 	}

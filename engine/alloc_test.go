@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sample"
 	"godwit/engine/sched"
@@ -24,11 +25,11 @@ func TestDecodeAllocs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		p    sample.Params
-		want kv.Want
+		want layout.Want
 	}{
-		{"greedy", sample.Params{}, kv.Want{}},
-		{"chain", chain, kv.Want{}},
-		{"packed", chain, kv.Want{K: packed, V: packed}},
+		{"greedy", sample.Params{}, layout.Want{}},
+		{"chain", chain, layout.Want{}},
+		{"packed", chain, layout.Want{K: packed, V: packed}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := Open(t.Context(), testmodel.SmolLM2(t), Options{Context: 512, Parallel: 2, Want: c.want})

@@ -8,6 +8,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // TestArchCaches loads a model of every architecture with packed caches. Its logits
@@ -23,7 +24,7 @@ func TestArchCaches(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			path, run := m.Save(t), m.Runs[0]
 			rows := func(k, v string, step bool) []float32 {
-				want := kv.Want{}
+				want := layout.Want{}
 				var err error
 				if want.K, err = kv.Parse(k); err == nil {
 					want.V, err = kv.Parse(v)

@@ -12,6 +12,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/model"
 )
 
@@ -126,7 +127,7 @@ func TestArchModelsOnKernels(t *testing.T) {
 func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int {
 	t.Helper()
 	rows, run := m.Rows(t), m.Runs[0]
-	o.Context, o.Parallel, o.Want, o.EncoderTokens = run.Context, 1, kv.Want{K: kv.F32, V: kv.F32}, run.Encoder
+	o.Context, o.Parallel, o.Want, o.EncoderTokens = run.Context, 1, layout.Want{K: kv.F32, V: kv.F32}, run.Encoder
 	e := openPath(t, path, o)
 	if m.Mode == "embed" {
 		got, err := e.Embed(t.Context(), run.Tokens)

@@ -5,7 +5,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // OwnReserve is the part of a budget reserved for the process itself: requests,
@@ -78,7 +78,7 @@ type Holding struct {
 // Holding returns the memory that the model holds.
 func (e *Engine) Holding() Holding { return holding(e.prog, &e.p.Layout) }
 
-func holding(p backend.Program, l *kv.Layout) Holding {
+func holding(p backend.Program, l *layout.Layout) Holding {
 	m := p.Memory()
 	h := Holding{Weights: m.Weights, Exact: min(l.ExactTotal(), m.Cache), States: m.State, Scratch: m.Scratch}
 	h.Cells = m.Cache - h.Exact
@@ -99,14 +99,14 @@ func (a *Memory) Spare() int64 {
 	return a.left("")
 }
 
-// ConversationMemory returns the range of kv.Settings.Memory for a load: the smallest
+// ConversationMemory returns the range of layout.Settings.Memory for a load: the smallest
 // value that works, and the value that keeps all positions exact. Both are 0 if the
 // device or the types do not support it.
 func (p *Prepared) ConversationMemory() (least, most int64, err error) {
 	o := p.Options
 	o.KV.Memory = 1
 	_, err = p.model.Prepare(o, 0)
-	var small *kv.BudgetError
+	var small *layout.BudgetError
 	if errors.As(err, &small) {
 		o.KV.Memory = max(small.Least, 1<<60)
 		var all *Prepared

@@ -11,6 +11,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -32,7 +33,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Small(t, "llama-hd64")
 	load := func(o engine.Options) *engine.Engine {
-		o.Threads, o.Context, o.Parallel, o.Want = 1, 256, 1, kv.Want{K: typ, V: typ}
+		o.Threads, o.Context, o.Parallel, o.Want = 1, 256, 1, layout.Want{K: typ, V: typ}
 		return openPath(t, path, o)
 	}
 	measured := 0
@@ -63,7 +64,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	short := 32 // a page is packed before there are enough keys to measure
-	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: layout.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration and a window K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	load(engine.Options{Calibrations: dir})
@@ -75,7 +76,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.Model().Calibrator().Read(dir); !errors.Is(err, kv.ErrCalibration) || !strings.Contains(err.Error(), file) {
+	if _, err := first.Model().Calibrator().Read(dir); !errors.Is(err, layout.ErrCalibration) || !strings.Contains(err.Error(), file) {
 		t.Errorf("a folder: %v", err)
 	}
 	if c := channels(load(engine.Options{Calibrations: dir})); c == nil || c[0].Gain[5] != channels(first)[0].Gain[5] {
@@ -88,8 +89,8 @@ func TestCalibrationOnLoad(t *testing.T) {
 func TestAutoOnLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := golden.Small(t, "llama-hd64")
-	least, most := kv.AutoRange()
-	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Calibrations: dir, KV: kv.Settings{AutoBits: (least + most) / 2}}
+	least, most := layout.AutoRange()
+	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Calibrations: dir, KV: layout.Settings{AutoBits: (least + most) / 2}}
 	l := openPath(t, path, o).KV()
 	for i := range l.Layers {
 		if y := &l.Layers[i]; y.K.Reason == "" || y.V.Reason == "" || y.K.Channels == nil {
@@ -121,7 +122,7 @@ func TestSelfCalibration(t *testing.T) {
 		positions = append(positions, pos)
 	}
 	rows := func(typ *kv.Type) []float32 {
-		e := openPath(t, path, engine.Options{Threads: 1, Context: 512, Parallel: 2, Want: kv.Want{K: typ, V: kv.F16}, NoCalibration: true})
+		e := openPath(t, path, engine.Options{Threads: 1, Context: 512, Parallel: 2, Want: layout.Want{K: typ, V: kv.F16}, NoCalibration: true})
 		if k := &e.KV().Layers[0].K; typ != kv.F16 && !k.SelfCalibrated {
 			t.Fatalf("K is %s, %s", k.Active.Name, k.Reason)
 		}

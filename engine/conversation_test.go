@@ -11,6 +11,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -27,7 +28,7 @@ func leastMemory(t testing.TB, path string, o engine.Options) int64 {
 		o.KV.Uncalibrated, o.KV.SelfCalibrate = true, true
 	}
 	o.KV.Memory = 1
-	var small *kv.BudgetError
+	var small *layout.BudgetError
 	if _, err = m.Prepare(o, 0); err != nil && !errors.As(err, &small) {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func leastMemory(t testing.TB, path string, o engine.Options) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(p.Layout.Groups, func(g kv.Group) bool { return g.Exact.Budget != nil }) {
+	if !slices.ContainsFunc(p.Layout.Groups, func(g layout.Group) bool { return g.Exact.Budget != nil }) {
 		return 0
 	}
 	return small.Least
@@ -53,7 +54,7 @@ func TestConversationMemory(t *testing.T) {
 	draw := rand.New(rand.NewPCG(seed, 21))
 	models := reuseModels(t)
 	for i, typ := range kv.Types() {
-		want := kv.Want{K: typ, V: typ}
+		want := layout.Want{K: typ, V: typ}
 		var path, name string
 		least := int64(0)
 		for tries := 0; least == 0 && tries < 20; tries++ {
@@ -67,7 +68,7 @@ func TestConversationMemory(t *testing.T) {
 		t.Run(name+"/"+typ.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)<<8|21))
 			slots := 1 + rng.IntN(3)
-			set := kv.Settings{Memory: int64((1 + rng.Float64()) * float64(least))}
+			set := layout.Settings{Memory: int64((1 + rng.Float64()) * float64(least))}
 			r := openReuse(t, path, want, set, slots, rng)
 			vocab := r.warm.Config().Vocab
 			r.conversations(t, rng, vocab, slots)
@@ -88,7 +89,7 @@ func TestConversationFits(t *testing.T) {
 	models := reuseModels(t)
 	path := models[slices.IndexFunc(models, func(m reuseModel) bool { return m.name == "llama-hd64" })].path(t)
 	for _, typ := range []*kv.Type{kv.GW3, kv.Turbo3, kv.Q8_0, kv.Q4_0} {
-		o := engine.Options{Context: 1024, Parallel: 1, Want: kv.Want{K: typ, V: typ}, NoCalibration: true, Threads: 1}
+		o := engine.Options{Context: 1024, Parallel: 1, Want: layout.Want{K: typ, V: typ}, NoCalibration: true, Threads: 1}
 		least := leastMemory(t, path, o)
 		o.KV.Memory = least + least/4
 		small := openPath(t, path, o)
@@ -123,7 +124,7 @@ func TestConversationFits(t *testing.T) {
 func TestConversationOnGPU(t *testing.T) {
 	models := reuseModels(t)
 	path := models[slices.IndexFunc(models, func(m reuseModel) bool { return m.name == "llama-hd64" })].path(t)
-	o := engine.Options{Context: 256, Parallel: 1, Want: kv.Want{K: kv.Turbo3, V: kv.Turbo3}, Threads: 1}
+	o := engine.Options{Context: 256, Parallel: 1, Want: layout.Want{K: kv.Turbo3, V: kv.Turbo3}, Threads: 1}
 	o.KV.Memory = 2 * leastMemory(t, path, o)
 	o.Driver = emulator()
 	if e, err := engine.Open(t.Context(), path, o); !errors.Is(err, backend.ErrUnsupported) || !strings.Contains(err.Error(), "--kv-memory") {
@@ -136,7 +137,7 @@ func TestConversationOnGPU(t *testing.T) {
 	if e := openPath(t, path, o); e.KV().Groups[0].Exact.Budget == nil {
 		t.Error("the CPU has no memory for a conversation")
 	}
-	var plain kv.Settings
+	var plain layout.Settings
 	o.KV, o.Fallback = plain, false
 	openPath(t, path, o)
 }

@@ -11,6 +11,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
 	"godwit/engine/sched"
@@ -177,7 +178,7 @@ func TestCrowd(t *testing.T) {
 		if i%2 == 0 { // half of the types have an exact window
 			list = packed
 		}
-		want := kv.Want{K: list[draw.IntN(len(list))], V: list[draw.IntN(len(list))]}
+		want := layout.Want{K: list[draw.IntN(len(list))], V: list[draw.IntN(len(list))]}
 		t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
 			memory := 0.0
 			if i%3 == 0 {
@@ -196,7 +197,7 @@ func TestCrowd(t *testing.T) {
 // gather runs a crowd. If memory is not 0, a conversation has that multiple of the least
 // memory that works. It returns how many prompt tokens came from the cache, and
 // how many slots were saved and restored.
-func gather(t *testing.T, m reuseModel, want kv.Want, memory float64, rng *rand.Rand) (used, moved int) {
+func gather(t *testing.T, m reuseModel, want layout.Want, memory float64, rng *rand.Rand) (used, moved int) {
 	c := &crowd{rng: rng, slots: 2 + rng.IntN(3)}
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: []int64{0, 1 << 30}[rng.IntN(2)], o: engine.Options{
 		Context: 768, Cells: []int{768, 768 * c.slots}[rng.IntN(2)], Parallel: c.slots, UBatch: []int{64, 96, 512}[rng.IntN(3)],

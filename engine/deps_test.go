@@ -27,40 +27,43 @@ const imports = `
 	engine/prefix: engine/fetch
 	engine/testmodel: engine/fetch engine/internal/golden
 	engine/quant/...:
-	engine/kv/...: engine/quant
+	engine/kv:
+	engine/kv/internal/sat:
+	engine/kv/layout: engine/kv engine/kv/internal/sat
+	engine/kv/pages: engine/kv/layout engine/kv engine/kv/internal/sat
 	engine/graph/...:
-	engine/ref/...: engine/graph engine/kv engine/quant
-	engine/backend: engine/graph engine/kv engine/quant
-	engine/backend/split: engine/backend engine/graph engine/kv
-	engine/backend/backendtest/...: engine/backend engine/graph engine/kv engine/quant engine/ref
-	shaders: engine/kv
-	engine/cpu/...: engine/backend engine/graph engine/kv engine/quant
-	engine/gpu/...: engine/backend engine/graph engine/kv engine/quant shaders
+	engine/ref/...: engine/graph engine/kv/layout engine/kv engine/quant
+	engine/backend: engine/graph engine/kv/pages engine/kv/layout engine/kv engine/quant
+	engine/backend/split: engine/backend engine/graph engine/kv/layout engine/kv
+	engine/backend/backendtest/...: engine/backend engine/graph engine/kv/pages engine/kv/layout engine/kv engine/quant engine/ref
+	shaders: engine/kv/layout engine/kv
+	engine/cpu/...: engine/backend engine/graph engine/kv/layout engine/kv engine/quant
+	engine/gpu/...: engine/backend engine/graph engine/kv/layout engine/kv engine/quant shaders
 	shaders/emu/...: engine/gpu engine/backend shaders
 	cuda/...: engine/gpu engine/backend shaders
 	metal/...: engine/gpu engine/backend shaders
 	engine/model/...: engine/graph engine/gguf engine/quant
 	engine/arch/...: engine/model engine/graph
-	engine/vision: engine/model engine/graph engine/gguf engine/quant engine/backend engine/kv
+	engine/vision: engine/model engine/graph engine/gguf engine/quant engine/backend engine/kv/layout
 	engine/tokenizer/...: engine/gguf
 	engine/sample/...:
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
 	engine/draft:
-	engine/sched/...: engine/model engine/kv engine/prefix engine/sample engine/grammar engine/backend
+	engine/sched/...: engine/model engine/kv/pages engine/kv/layout engine/kv engine/prefix engine/sample engine/grammar engine/backend
 	engine/eval/corpus:
-	engine/calibrate: engine/eval/corpus engine/cpu engine/backend engine/kv engine/model engine/sched engine/tokenizer
+	engine/calibrate: engine/eval/corpus engine/cpu engine/backend engine/kv/pages engine/kv/layout engine/kv engine/model engine/sched engine/tokenizer
 	engine/requant: engine/gguf engine/quant
-	engine: engine/calibrate engine/cpu engine/prefix engine/draft engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv engine/quant engine/gguf
-	engine/eval/...: engine engine/kv engine/tokenizer
+	engine: engine/calibrate engine/cpu engine/prefix engine/draft engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv/pages engine/kv/layout engine/kv engine/quant engine/gguf
+	engine/eval/...: engine engine/kv/layout engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/ledger: engine/fetch
 	app/hub/...: engine/gguf engine/fetch
 	app/device/...: app/config metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
 	app/pool: engine app/hub app/telemetry
 	app/tune: engine engine/fetch app/hub app/config
-	app/api/...: app/tune engine engine/sample engine/grammar engine/kv engine/tokenizer app/pool app/store app/hub app/config app/telemetry
-	app/cli/...: app/tune app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/calibrate engine/eval engine/requant engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
+	app/api/...: app/tune engine engine/sample engine/grammar engine/kv/layout engine/kv engine/tokenizer app/pool app/store app/hub app/config app/telemetry
+	app/cli/...: app/tune app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/calibrate engine/eval engine/requant engine/sample engine/grammar engine/kv/layout engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
 	frontend:
 	app: app/... engine/... frontend
 	app/cmd/godwit: app/cli frontend
@@ -303,8 +306,11 @@ func TestImportTable(t *testing.T) {
 		dir, imp string
 		test, ok bool
 	}{
-		{"engine/kv", "godwit/engine/quant", false, true},
+		{"engine/ref", "godwit/engine/quant", false, true},
 		{"engine/quant", "godwit/engine/kv", false, false},
+		{"engine/kv/layout", "godwit/engine/kv/pages", false, false},
+		{"engine/kv/pages", "godwit/engine/kv/layout", false, true},
+		{"engine/cpu", "godwit/engine/kv/pages", false, false},
 		{"engine/quant", "godwit/engine/dtype", false, true},
 		{"engine/cpu", "godwit/engine/cpu/kernel", false, true},
 		{"engine/cpu/kernel", "godwit/engine/graph", false, true},

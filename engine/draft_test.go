@@ -10,6 +10,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sample"
 	"godwit/engine/sched"
@@ -61,7 +62,7 @@ func TestDraftedAnswers(t *testing.T) {
 		t.Run(m.name+"/"+typ.Name, func(t *testing.T) {
 			path, next := m.path(t), &foretold{random: rand.New(rand.NewPCG(seed, 6))}
 			o := engine.Options{
-				Context: 384, Cells: 1152, Parallel: 3, Want: kv.Want{K: typ, V: typ}, NoCalibration: true, Threads: 1,
+				Context: 384, Cells: 1152, Parallel: 3, Want: layout.Want{K: typ, V: typ}, NoCalibration: true, Threads: 1,
 				ContextShift: rng.IntN(4) == 0,
 			}
 			plain := openPath(t, path, o)

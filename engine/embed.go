@@ -8,7 +8,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -64,7 +64,7 @@ type embedder struct {
 	own   bool // prog is the second program
 	claim *claim
 	prog  backend.Program
-	cache *kv.Cache
+	cache *pages.Cache
 	rows  int // rows of a batch
 	batch llm.Batch
 }
@@ -88,7 +88,7 @@ func (e *Engine) pool(ctx context.Context) error {
 	return nil
 }
 
-func (m *embedder) set(prog backend.Program, cache *kv.Cache, rows, width int) {
+func (m *embedder) set(prog backend.Program, cache *pages.Cache, rows, width int) {
 	m.prog, m.cache, m.rows = prog, cache, rows
 	m.batch.Logits = make([]float32, width)
 }

@@ -9,6 +9,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -47,7 +48,7 @@ func TestEmbedErrors(t *testing.T) {
 // TestEmbedBeside embeds texts while the same model computes logits. Neither
 // affects the other.
 func TestEmbedBeside(t *testing.T) {
-	e := openPath(t, llamaMerged().save(t, t.TempDir(), "llama"), engine.Options{Context: 64, UBatch: 16, Threads: 2, Want: kv.Want{K: kv.F32, V: kv.F32}})
+	e := openPath(t, llamaMerged().save(t, t.TempDir(), "llama"), engine.Options{Context: 64, UBatch: 16, Threads: 2, Want: layout.Want{K: kv.F32, V: kv.F32}})
 	want, err := e.Embed(t.Context(), peerTokens())
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"godwit/engine/cpu"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/model"
 )
@@ -51,13 +53,13 @@ func (x *opened) encode(ctx context.Context, o Options) error {
 func (m *Model) once(ctx context.Context, plan *graph.Plan, o Options) (rows []float32, err error) {
 	n := len(o.EncoderTokens)
 	zero := 0
-	layout, err := kv.Resolve(kv.Want{K: kv.F32, V: kv.F32}, layerInfos(plan, m.Config().Layers, kv.Signals{}),
-		kv.Settings{Cells: n, Seqs: 1, UBatch: n, Policy: &zero})
+	l, err := layout.Resolve(layout.Want{K: kv.F32, V: kv.F32}, layerInfos(plan, m.Config().Layers, layout.Signals{}),
+		layout.Settings{Cells: n, Seqs: 1, UBatch: n, Policy: &zero})
 	if err != nil {
 		return nil, err
 	}
 	sizes := backend.Sizes{Rows: n, Outputs: n, Slots: 1}
-	for _, g := range layout.Groups {
+	for _, g := range l.Groups {
 		sizes.Pages = append(sizes.Pages, g.Pages)
 	}
 	b, err := cpu.Driver{}.Open(0, o.backend())
@@ -65,12 +67,12 @@ func (m *Model) once(ctx context.Context, plan *graph.Plan, o Options) (rows []f
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	prog, err := b.Compile(ctx, plan, &layout, sizes)
+	prog, err := b.Compile(ctx, plan, &l, sizes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, prog.Close()) }()
-	cache, err := kv.New(&layout, kv.Options{})
+	cache, err := pages.New(&l, pages.Options{})
 	if err != nil {
 		return nil, err
 	}

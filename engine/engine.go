@@ -4,8 +4,7 @@
 //	e, err := engine.Open(ctx, "model.gguf", engine.Options{})
 //	for ev, err := range e.Generate(ctx, engine.Request{Prompt: "Hello"}) { … }
 //
-// An Engine is safe for concurrent use; requests share the device and the
-// cache.
+// An Engine is safe for concurrent use. Requests share the device and the cache.
 package engine
 
 import (
@@ -23,7 +22,8 @@ import (
 	"godwit/engine/cpu"
 	"godwit/engine/gguf"
 	"godwit/engine/grammar"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/model"
 	"godwit/engine/prefix"
@@ -69,9 +69,9 @@ type Options struct {
 	MaxStep time.Duration
 	Queue   int // requests that may wait for a slot; 0: DefaultQueue
 
-	Want   kv.Want     // nil types: from Preset, else f16
-	Preset string      // name in kv.Presets; empty: off
-	KV     kv.Settings // policies; Cells, Seqs and UBatch are filled in
+	Want   layout.Want     // nil types: from Preset, else f16
+	Preset string          // name in layout.Presets; empty: off
+	KV     layout.Settings // policies; Cells, Seqs and UBatch are filled in
 	// Calibrations is the folder of saved calibrations, for cache types that need one;
 	// empty: nothing is saved. A missing calibration is measured at load, unless
 	// NoCalibration selects types that do not need one.
@@ -135,7 +135,7 @@ type Engine struct {
 	backend  backend.Backend
 	prog     backend.Program
 	claim    *claim
-	cache    *kv.Cache
+	cache    *pages.Cache
 	sched    *sched.Sched
 	embed    embedder
 	pictures *pictures // nil: text only
@@ -255,7 +255,7 @@ func openParts(path string, o Options) (*opened, error) {
 func (x *opened) close() error { return errors.Join(x.backend.Close(), x.model.Close()) }
 
 // prepare plans the load and reserves its memory.
-func (x *opened) prepare(o Options, cache kv.Settings) (*Prepared, *claim, error) {
+func (x *opened) prepare(o Options, cache layout.Settings) (*Prepared, *claim, error) {
 	o.KV = cache
 	return o.Memory.claim(x.model.Path, x.backend.Info(), func(free int64) (*Prepared, error) { return x.model.Prepare(o, free) })
 }
@@ -263,7 +263,7 @@ func (x *opened) prepare(o Options, cache kv.Settings) (*Prepared, *claim, error
 // compiled is a program with its cache.
 type compiled struct {
 	prog  backend.Program
-	cache *kv.Cache
+	cache *pages.Cache
 }
 
 // compile compiles the prepared model on the device. progress may be nil.
@@ -304,7 +304,7 @@ func (p *Prepared) compile(ctx context.Context, b backend.Backend, s backend.Siz
 	if err != nil {
 		return nil, err
 	}
-	cache, err := kv.New(&p.Layout, kv.Options{Copier: prog, Model: p.model.identity()})
+	cache, err := pages.New(&p.Layout, pages.Options{Copier: prog, Model: p.model.identity()})
 	if err != nil {
 		return nil, errors.Join(err, prog.Close())
 	}
@@ -417,7 +417,7 @@ func (e *Engine) Config() *model.Config { return e.model.Config() }
 func (e *Engine) Context() int { return e.p.Context }
 
 // KV returns the layout of the cache in use.
-func (e *Engine) KV() *kv.Layout { return &e.p.Layout }
+func (e *Engine) KV() *layout.Layout { return &e.p.Layout }
 
 // Device describes where the model runs.
 func (e *Engine) Device() backend.Info { return e.backend.Info() }

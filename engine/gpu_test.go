@@ -14,6 +14,7 @@ import (
 	"godwit/engine/gpu"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sample"
 	"godwit/engine/testmodel"
@@ -67,7 +68,7 @@ func TestQuantModelsOnKernels(t *testing.T) {
 	for _, m := range manifest(t).Quant {
 		t.Run(m.Name, func(t *testing.T) {
 			want, run := readFloats(t, m.Ideal), m.Runs[0]
-			o := engine.Options{Driver: emulator(), Context: run.Context, Parallel: 1, Want: kv.Want{K: kv.F32, V: kv.F32}}
+			o := engine.Options{Driver: emulator(), Context: run.Context, Parallel: 1, Want: layout.Want{K: kv.F32, V: kv.F32}}
 			e, err := engine.Open(t.Context(), m.path(t), o)
 			if err != nil {
 				t.Fatal(err)
@@ -95,21 +96,21 @@ func TestRealModelOnKernels(t *testing.T) {
 		t.Skip("a forward pass on the emulator takes seconds")
 	}
 	tokens, pos := []llm.Token{1, 9690, 198, 2683}, []int{0, 3}
-	run := func(c kv.Want, w kv.Window, d backend.Driver) []float32 {
+	run := func(c layout.Want, w kv.Window, d backend.Driver) []float32 {
 		o := engine.Options{Context: 64, Parallel: 1, Want: c, FloatAttn: true, Driver: d}
 		o.KV.ExactWindow, o.KV.ExactSinks = &w.Newest, &w.Pinned
 		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
 	}
-	exact := run(kv.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
+	exact := run(layout.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
 	var f16 float64 // error of the f16 cache itself
 	for _, c := range []struct {
-		want   kv.Want
+		want   layout.Want
 		window kv.Window
 	}{
-		{kv.Want{K: kv.F16, V: kv.F16}, kv.Window{}},
-		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{}},
-		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{Pinned: 1, Newest: 64}},
-		{kv.Want{K: kv.GW3, V: kv.GW3}, kv.Window{Pinned: 4, Newest: 64}},
+		{layout.Want{K: kv.F16, V: kv.F16}, kv.Window{}},
+		{layout.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{}},
+		{layout.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{Pinned: 1, Newest: 64}},
+		{layout.Want{K: kv.GW3, V: kv.GW3}, kv.Window{Pinned: 4, Newest: 64}},
 	} {
 		want, got := run(c.want, c.window, nil), run(c.want, c.window, emulator())
 		name := fmt.Sprintf("%s, %s, exact %+v", c.want.K.Name, c.want.V.Name, c.window)
@@ -143,7 +144,7 @@ func TestPackedOnKernels(t *testing.T) {
 	}
 	prompts := [][]llm.Token{{1, 9690, 198, 2683}, {504, 253, 1690, 30}, {1, 504, 253, 3575, 282, 4649}, {504, 3575, 282, 4649, 314}, {28, 1000, 2000, 3000, 4000, 5000}, {1, 42, 77, 99, 1234, 777, 31}}
 	none := 0
-	run := func(w kv.Want, d backend.Driver) (out [][]float32) {
+	run := func(w layout.Want, d backend.Driver) (out [][]float32) {
 		o := engine.Options{Context: 64, Parallel: 1, Want: w, FloatAttn: true, Driver: d}
 		o.KV.ExactWindow, o.KV.ExactSinks = &none, &none
 		e := openPath(t, testmodel.SmolLM2(t), o)
@@ -152,8 +153,8 @@ func TestPackedOnKernels(t *testing.T) {
 		}
 		return out
 	}
-	exact := run(kv.Want{K: kv.F32, V: kv.F32}, nil)
-	for _, w := range []kv.Want{{K: kv.Q8_0, V: kv.Turbo3}, {K: kv.GW3, V: kv.GW3}} {
+	exact := run(layout.Want{K: kv.F32, V: kv.F32}, nil)
+	for _, w := range []layout.Want{{K: kv.Q8_0, V: kv.Turbo3}, {K: kv.GW3, V: kv.GW3}} {
 		want, got := run(w, nil), run(w, emulator())
 		var format, apart float64
 		for i := range prompts {
@@ -191,7 +192,7 @@ func TestWindowsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
 	pos := []int{63, 64, 130, 255, 299}
-	run := func(k, v string, d backend.Driver, s kv.Settings) ([]float32, []backend.Counts) {
+	run := func(k, v string, d backend.Driver, s layout.Settings) ([]float32, []backend.Counts) {
 		e := open(t, m.small(t), 512, k, v, engine.Options{UBatch: 128, FloatAttn: true, Driver: d, SparseV: 1e-3, KV: s})
 		out := slices.Concat(logits(t, e, tokens, pos, false), logits(t, e, tokens, pos, true))
 		use, err := e.Usage(t.Context())
@@ -200,7 +201,7 @@ func TestWindowsOnKernels(t *testing.T) {
 		}
 		return out, use.Counts
 	}
-	exact, _ := run("f32", "f32", nil, kv.Settings{})
+	exact, _ := run("f32", "f32", nil, layout.Settings{})
 	for _, c := range []struct {
 		k, v           string
 		newest, pinned int
@@ -208,7 +209,7 @@ func TestWindowsOnKernels(t *testing.T) {
 		{"gw3", "gw3", 64, 4}, {"gw4", "gw2", 100, 0}, {"q8_0", "turbo3", 64, 4}, {"turbo3", "turbo3", 0, 60},
 	} {
 		t.Run(c.k+" "+c.v, func(t *testing.T) {
-			s := kv.Settings{ExactWindow: &c.newest, ExactSinks: &c.pinned}
+			s := layout.Settings{ExactWindow: &c.newest, ExactSinks: &c.pinned}
 			want, skips := run(c.k, c.v, nil, s)
 			got, counted := run(c.k, c.v, emulator(), s)
 			_, format := distance(want, exact)
@@ -237,7 +238,7 @@ func TestPresetsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:240]
 	pos, dir := []int{63, 130, 239}, t.TempDir()
-	run := func(o engine.Options) ([]float32, kv.Layout) {
+	run := func(o engine.Options) ([]float32, layout.Layout) {
 		o.Context, o.Parallel, o.UBatch, o.FloatAttn = 512, 1, 128, true
 		if !o.NoCalibration {
 			o.Calibrations = dir
@@ -245,27 +246,27 @@ func TestPresetsOnKernels(t *testing.T) {
 		e := openPath(t, m.small(t), o)
 		return slices.Concat(logits(t, e, tokens, pos, false), logits(t, e, tokens, pos, true)), *e.KV()
 	}
-	exact, _ := run(engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}})
+	exact, _ := run(engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}})
 	list := map[string]engine.Options{
-		"2.6 bits": {KV: kv.Settings{AutoBits: 2.6}}, "by itself": {Preset: kv.Presets()[2].Name, NoCalibration: true},
+		"2.6 bits": {KV: layout.Settings{AutoBits: 2.6}}, "by itself": {Preset: layout.Presets()[2].Name, NoCalibration: true},
 	}
-	for _, p := range kv.Presets() {
+	for _, p := range layout.Presets() {
 		list[p.Name] = engine.Options{Preset: p.Name}
 	}
 	for name, o := range list {
 		t.Run(name, func(t *testing.T) {
-			want, layout := run(o)
+			want, l := run(o)
 			o.Driver = emulator()
 			got, same := run(o)
 			windows := false
-			for i := range layout.Layers {
-				a, b := &layout.Layers[i], &same.Layers[i]
+			for i := range l.Layers {
+				a, b := &l.Layers[i], &same.Layers[i]
 				if a.K.Active != b.K.Active || a.V.Active != b.V.Active || a.Exact != b.Exact || a.K.SelfCalibrated != b.K.SelfCalibrated || a.K.SelfCalibrated != o.NoCalibration {
 					t.Errorf("layer %d: %s and %s, %+v; on the CPU %s and %s, %+v", i, b.K.Active.Name, b.V.Active.Name, b.Exact, a.K.Active.Name, a.V.Active.Name, a.Exact)
 				}
 				windows = windows || a.Exact.Newest > 0
 			}
-			if windows == (name == kv.Presets()[0].Name) {
+			if windows == (name == layout.Presets()[0].Name) {
 				t.Errorf("exact windows: %v", windows)
 			}
 			_, format := distance(want, exact)
@@ -299,7 +300,7 @@ func TestPlanRefusesWhatLoadRefuses(t *testing.T) {
 // narrow is a driver that supports no cache.
 type narrow struct{ backend.Driver }
 
-func (narrow) Holds(l *kv.Layout) error {
+func (narrow) Holds(l *layout.Layout) error {
 	for i := range l.Layers {
 		if l.Layers[i].Owns() {
 			return fmt.Errorf("%w: layer %d", backend.ErrUnsupported, i)

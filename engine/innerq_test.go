@@ -6,6 +6,7 @@ import (
 
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -17,9 +18,9 @@ func TestInnerQ(t *testing.T) {
 	for i := range tokens {
 		tokens[i] = llm.Token(37 * i % 200)
 	}
-	load := func(file, k string, q kv.InnerQ) *Engine {
+	load := func(file, k string, q layout.InnerQ) *Engine {
 		e, err := Open(t.Context(), golden.Small(t, file), Options{
-			Context: 256, Parallel: 1, Threads: 1, Want: kv.Want{K: named(t, k), V: kv.F32}, KV: kv.Settings{InnerQ: q, SWABypass: kv.Off},
+			Context: 256, Parallel: 1, Threads: 1, Want: layout.Want{K: named(t, k), V: kv.F32}, KV: layout.Settings{InnerQ: q, SWABypass: layout.Off},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -46,9 +47,9 @@ func TestInnerQ(t *testing.T) {
 			}
 			return math.Sqrt(sum)
 		}
-		exact := rows(load(file, "f32", kv.InnerQ{}))
-		plain := rows(load(file, "q8_0-rot", kv.InnerQ{}))
-		e := load(file, "q8_0-rot", kv.InnerQ{Groups: 256, Strength: 1})
+		exact := rows(load(file, "f32", layout.InnerQ{}))
+		plain := rows(load(file, "q8_0-rot", layout.InnerQ{}))
+		e := load(file, "q8_0-rot", layout.InnerQ{Groups: 256, Strength: 1})
 		even := rows(e)
 		p, err := e.Plan(t.Context(), file)
 		if err != nil {
@@ -64,7 +65,7 @@ func TestInnerQ(t *testing.T) {
 		if a, b := off(plain, exact), off(even, exact); b == a || !(b < 2*a) {
 			t.Errorf("%s: off by %g, without InnerQ by %g", file, b, a)
 		}
-		same(t, file+" again", rows(load(file, "q8_0-rot", kv.InnerQ{Groups: 256, Strength: 1})), even)
+		same(t, file+" again", rows(load(file, "q8_0-rot", layout.InnerQ{Groups: 256, Strength: 1})), even)
 	}
 	if tables == 0 {
 		t.Error("no model has uneven channels")

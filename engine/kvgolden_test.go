@@ -8,7 +8,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/internal/golden"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type kvModel struct {
@@ -121,7 +121,7 @@ func kvRows(t *testing.T, tiny tinyModel, m kvModel, k, v string, float bool) []
 			}
 		}
 		run := tiny.Runs[slices.IndexFunc(tiny.Runs, func(r tinyRun) bool { return r.Prompt == prompt && r.Context == 1024 })]
-		e := open(t, tiny.path(t), 1024, k, v, engine.Options{Threads: 1, FloatAttn: float, KV: kv.Settings{Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off}})
+		e := open(t, tiny.path(t), 1024, k, v, engine.Options{Threads: 1, FloatAttn: float, KV: layout.Settings{Policy: &zero, AutoAsymmetric: layout.Off, SWABypass: layout.Off}})
 		out = append(out, logits(t, e, run.Tokens, pos, false)...)
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // sharedHeads is a Llama with heads of 128 values and 7 query heads for each of 2
@@ -43,10 +44,10 @@ func TestRaisedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		auto   kv.Switch
+		auto   layout.Switch
 		active string
-	}{{kv.Auto, "q8_0"}, {kv.On, "q8_0"}, {kv.Off, "turbo3"}} {
-		o := engine.Options{Context: 256, Parallel: 1, Want: want, KV: kv.Settings{AutoAsymmetric: c.auto}}
+	}{{layout.Auto, "q8_0"}, {layout.On, "q8_0"}, {layout.Off, "turbo3"}} {
+		o := engine.Options{Context: 256, Parallel: 1, Want: want, KV: layout.Settings{AutoAsymmetric: c.auto}}
 		e := openPath(t, path, o)
 		loaded, err := e.Plan(t.Context(), "")
 		if err != nil {
@@ -57,7 +58,7 @@ func TestRaisedKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		raised := c.active != "turbo3"
-		for what, p := range map[string]kv.Plan{"loaded": loaded, "file": file} {
+		for what, p := range map[string]layout.Plan{"loaded": loaded, "file": file} {
 			if p.Wanted.K != "turbo3" || len(p.Layers) != 2 {
 				t.Errorf("%s: wanted %s, %d layers", what, p.Wanted.K, len(p.Layers))
 			}
@@ -84,7 +85,7 @@ func TestCacheBytes(t *testing.T) {
 	for _, file := range []string{"llama-hd128-llama3rope", "llama-hd256-linear", "llama-hd96-yarn", "gemma3-hd256", "deepseek2-mla"} {
 		sizes := make(map[string]int64)
 		for _, typ := range kv.Types() {
-			o := engine.Options{KV: kv.Settings{SWABypass: kv.Off}}
+			o := engine.Options{KV: layout.Settings{SWABypass: layout.Off}}
 			e := open(t, golden.Small(t, file), 512, typ.Name, typ.Name, o)
 			use, err := e.Usage(t.Context())
 			if err != nil {
@@ -128,7 +129,7 @@ func TestSaturatedKeys(t *testing.T) {
 	}
 	var log bytes.Buffer
 	e := openPath(t, m.save(t, t.TempDir(), "large-keys"), engine.Options{
-		Context: 256, Parallel: 1, Want: want, KV: kv.Settings{AutoAsymmetric: kv.Off}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Context: 256, Parallel: 1, Want: want, KV: layout.Settings{AutoAsymmetric: layout.Off}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	tokens := peerTokens()
 	for range 2 {

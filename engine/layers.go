@@ -3,15 +3,15 @@ package engine
 import (
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // layerInfos reads from the plan what every layer stores, so that the cache matches the
 // attention that will run.
-func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
-	out := make([]kv.LayerInfo, layers)
+func layerInfos(plan *graph.Plan, layers int, sig layout.Signals) []layout.LayerInfo {
+	out := make([]layout.LayerInfo, layers)
 	for i := range out {
-		out[i] = kv.LayerInfo{Layer: i, Share: -1}
+		out[i] = layout.LayerInfo{Layer: i, Share: -1}
 	}
 	turns := rotaries(plan, layers)
 	for i := range out {
@@ -55,7 +55,7 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 }
 
 // signals reads the file's keys about head sizes.
-func signals(f *gguf.File, layers int) kv.Signals {
+func signals(f *gguf.File, layers int) layout.Signals {
 	get := func(key string) int {
 		v, _ := f.KV.Uint(f.Arch() + "." + key)
 		return int(min(v, 1<<20))
@@ -67,7 +67,7 @@ func signals(f *gguf.File, layers int) kv.Signals {
 			heads = max(heads, int(n))
 		}
 	}
-	return kv.Signals{
+	return layout.Signals{
 		KeyLength:    get("attention.key_length"),
 		KeyLengthMLA: get("attention.key_length_mla"),
 		KeyLengthSWA: get("attention.key_length_swa"),

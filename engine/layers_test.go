@@ -6,6 +6,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // TestLayers checks what each kind of layer stores: recurrent layers have a state
@@ -64,7 +65,7 @@ func TestLayers(t *testing.T) {
 // checkLayout checks that only layers with cells of their own take memory.
 func checkLayout(t *testing.T, file string, m *engine.Model) {
 	t.Helper()
-	p, err := m.Prepare(engine.Options{Context: 1024, Parallel: 1, UBatch: 64, Want: kv.Want{K: kv.F16, V: kv.F16}}, 0)
+	p, err := m.Prepare(engine.Options{Context: 1024, Parallel: 1, UBatch: 64, Want: layout.Want{K: kv.F16, V: kv.F16}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

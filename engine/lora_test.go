@@ -11,6 +11,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/gguf"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // TestAdapterErrors opens a small model with adapters that do not match it.
@@ -85,7 +86,7 @@ func TestAdapterSum(t *testing.T) {
 	base := llamaMerged().save(t, dir, "base")
 	path := adapterOf(llamaMerged(), "blk.0.attn_qkv.weight", "blk.1.ffn_up.weight").save(t, dir, "adapter")
 	row := func(l ...engine.LoRA) []float32 {
-		e := openPath(t, base, engine.Options{Context: 64, Threads: 1, LoRA: l, Want: kv.Want{K: kv.F32, V: kv.F32}})
+		e := openPath(t, base, engine.Options{Context: 64, Threads: 1, LoRA: l, Want: layout.Want{K: kv.F32, V: kv.F32}})
 		return logits(t, e, peerTokens(), []int{39}, false)
 	}
 	plain, whole := row(), row(engine.LoRA{Path: path})

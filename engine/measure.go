@@ -10,7 +10,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/calibrate"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/sched"
 )
 
@@ -24,7 +24,7 @@ func (m *Model) Calibrator() *calibrate.Model {
 }
 
 // compileTrial compiles the model for a measurement.
-func (m *Model) compileTrial(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings) (*calibrate.Program, error) {
+func (m *Model) compileTrial(ctx context.Context, b backend.Backend, n, rows int, s layout.Settings) (*calibrate.Program, error) {
 	p, err := m.Prepare(Options{Context: n, Parallel: 1, UBatch: rows, KV: s}, 0)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (m *Model) compileTrial(ctx context.Context, b backend.Backend, n, rows int
 
 // measured is the result of the measurements for a load's cache.
 type measured struct {
-	cache    kv.Settings               // with the calibration and the tables of InnerQ
+	cache    layout.Settings           // with the calibration and the tables of InnerQ
 	progress func(share float64) error // progress of the rest of the load; may be nil
 }
 
@@ -56,7 +56,7 @@ func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 
 // smallest returns the options with the given cache settings and a context of at
 // most MinContext tokens. They only serve to find out which cache types a load uses.
-func (m *Model) smallest(o Options, cache kv.Settings) Options {
+func (m *Model) smallest(o Options, cache layout.Settings) Options {
 	o.Context, o.Cells, o.KV = min(m.Config().Context, MinContext), 0, cache
 	o.KV.Memory = 0 // may be too little for this context, but does not affect the types
 	return o
@@ -64,7 +64,7 @@ func (m *Model) smallest(o Options, cache kv.Settings) Options {
 
 // anyLayer reports whether ok holds for a layer with a cache of its own, in the
 // layout that a load with these options gets.
-func (m *Model) anyLayer(o Options, ok func(y *kv.LayerLayout) bool) (bool, error) {
+func (m *Model) anyLayer(o Options, ok func(y *layout.Layer) bool) (bool, error) {
 	p, err := m.Prepare(m.smallest(o, o.KV), 0)
 	if err != nil {
 		return false, err
@@ -87,7 +87,7 @@ func (x *opened) calibrate(ctx context.Context, o Options) (*measured, error) {
 		return w, nil
 	}
 	auto := o.KV.AutoBits > 0
-	if want, err := m.anyLayer(o, func(y *kv.LayerLayout) bool { return !y.MLA && y.K.Active.Normalised }); err != nil || !want && !auto {
+	if want, err := m.anyLayer(o, func(y *layout.Layer) bool { return !y.MLA && y.K.Active.Normalised }); err != nil || !want && !auto {
 		return w, err
 	}
 	c, err := x.kept(o.Calibrations)
@@ -133,7 +133,7 @@ func (x *opened) equaliseKeys(ctx context.Context, o Options, w *measured) error
 		return nil
 	}
 	o.KV = *s
-	if want, err := m.anyLayer(o, func(y *kv.LayerLayout) bool { return y.K.Equalised }); err != nil || !want {
+	if want, err := m.anyLayer(o, func(y *layout.Layer) bool { return y.K.Equalised }); err != nil || !want {
 		return err
 	}
 	tables, heads, err := m.Calibrator().Equalise(ctx, s.InnerQ, backend.Options{Threads: o.Threads, NoRepack: o.NoRepack})
@@ -146,7 +146,7 @@ func (x *opened) equaliseKeys(ctx context.Context, o Options, w *measured) error
 }
 
 // calibrate measures the calibration that the options need and saves it.
-func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options) (*kv.Calibration, error) {
+func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options) (*layout.Calibration, error) {
 	how.Threads, how.NoRepack, how.Sense, how.Partial = o.Threads, o.NoRepack, o.KV.AutoBits > 0, o.Calibrations
 	measure := m.Calibrator()
 	c, err := measure.Measure(ctx, how)
@@ -197,7 +197,7 @@ func CalibrateFile(ctx context.Context, path string, o Options, progress func(sh
 
 // kept returns the calibration in the folder, or nil if it is missing or cannot
 // be used.
-func (x *opened) kept(folder string) (*kv.Calibration, error) {
+func (x *opened) kept(folder string) (*layout.Calibration, error) {
 	if folder == "" {
 		return nil, nil
 	}
@@ -205,7 +205,7 @@ func (x *opened) kept(folder string) (*kv.Calibration, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case errors.Is(err, kv.ErrCalibration):
+	case errors.Is(err, layout.ErrCalibration):
 		x.log.Warn("calibration ignored", "err", err)
 		return nil, nil
 	}
@@ -214,7 +214,7 @@ func (x *opened) kept(folder string) (*kv.Calibration, error) {
 
 // WithCalibration returns the options of a plan with the calibration that a load
 // would find, or with the settings that a load uses without one. The error
-// kv.ErrCalibration reports that the saved calibration cannot be used. The options
+// layout.ErrCalibration reports that the saved calibration cannot be used. The options
 // are valid even then.
 func (m *Model) WithCalibration(o Options) (Options, error) {
 	o.KV.Uncalibrated, o.KV.CalibratedLater = o.NoCalibration || o.CalibrateLater, o.CalibrateLater && !o.NoCalibration

@@ -11,7 +11,7 @@ import (
 	"godwit/engine/fault"
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/model"
 	"godwit/engine/tokenizer"
 )
@@ -102,7 +102,7 @@ func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
 }
 
 // Layers describes what each layer stores at a context of ctx tokens.
-func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
+func (m *Model) Layers(ctx int) ([]layout.LayerInfo, error) {
 	p, err := m.plan(model.Inputs{Context: ctx})
 	if err != nil {
 		return nil, err
@@ -112,12 +112,12 @@ func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 
 // layout resolves the cache types of a recorded forward pass at a context. A side without
 // a requested type uses the preset's type, or f16 without a preset.
-func (m *Model) layout(g *graph.Plan, ctx int, want kv.Want, preset string, s kv.Settings) (kv.Layout, error) {
+func (m *Model) layout(g *graph.Plan, ctx int, want layout.Want, preset string, s layout.Settings) (layout.Layout, error) {
 	l := layerInfos(g, m.Config().Layers, signals(m.File, m.Config().Layers))
 	if preset != "" {
-		p, err := kv.PresetWant(preset, l)
+		p, err := layout.PresetWant(preset, l)
 		if err != nil {
-			return kv.Layout{}, err
+			return layout.Layout{}, err
 		}
 		if want.K == nil {
 			want.K = p.K
@@ -127,9 +127,9 @@ func (m *Model) layout(g *graph.Plan, ctx int, want kv.Want, preset string, s kv
 		}
 	}
 	if s.Span == 0 {
-		s.Span = kv.Span(ctx)
+		s.Span = layout.Span(ctx)
 	}
-	return kv.Resolve(want, l, s)
+	return layout.Resolve(want, l, s)
 }
 
 // Archs lists the architectures that can be run.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -79,7 +80,7 @@ func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
 		return false, nil // outside the window, or a view
 	}
 	row := make([]byte, side.RowBytes)
-	if err := e.prog.ReadRow(row, layer, s, kv.Packed, cell); err != nil {
+	if err := e.prog.ReadRow(row, layer, s, layout.Packed, cell); err != nil {
 		return false, err
 	}
 	x := make([]float32, side.HeadDim)

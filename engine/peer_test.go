@@ -18,6 +18,7 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/gguf"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -209,7 +210,7 @@ func TestPeerModels(t *testing.T) {
 			}
 			for _, o := range []engine.Options{{UBatch: 64}, {UBatch: 16, NoRepack: true}} {
 				o.LoRA = lora
-				o.Context, o.Parallel, o.Threads, o.Want = 64, 1, 1, kv.Want{K: kv.F32, V: kv.F32}
+				o.Context, o.Parallel, o.Threads, o.Want = 64, 1, 1, layout.Want{K: kv.F32, V: kv.F32}
 				checkPeer(t, openPath(t, path, o), strings.HasSuffix(name, "-embed"), want[name])
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -66,7 +67,7 @@ func TestPictureLogits(t *testing.T) {
 				r := &m.Runs[k]
 				row := want[r.Offset:][:len(r.Positions)*m.Vocab]
 				for _, ubatch := range []int{0, 7} {
-					e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}, UBatch: ubatch, Parallel: 2})
+					e := openTower(t, &m, r, engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}, UBatch: ubatch, Parallel: 2})
 					for _, step := range []bool{false, true} {
 						got, err := e.LogitsOf(context.Background(), r.Prompt, runPictures(t, &m, r), r.Positions, step)
 						if err != nil {
@@ -87,7 +88,7 @@ func TestPictureLogits(t *testing.T) {
 func TestPicturePositions(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[1]
-		e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}})
+		e := openTower(t, &m, r, engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}})
 		all := make([]int, r.Tokens)
 		for i := range all {
 			all[i] = i
@@ -119,7 +120,7 @@ func TestPicturePacked(t *testing.T) {
 			tokens[i] = llm.Token(20 + i*37%(m.Vocab-20))
 		}
 		read := func(ty *kv.Type) (text, picture []float32) {
-			e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: ty, V: ty}, NoCalibration: true})
+			e := openTower(t, &m, r, engine.Options{Want: layout.Want{K: ty, V: ty}, NoCalibration: true})
 			text, err := e.Logits(context.Background(), tokens, r.Positions, false)
 			if err == nil {
 				picture, err = e.LogitsOf(context.Background(), r.Prompt, runPictures(t, &m, r), r.Positions, false)
@@ -151,7 +152,7 @@ func TestPictureGreedy(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			for k := range m.Runs {
 				r := &m.Runs[k]
-				e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}})
+				e := openTower(t, &m, r, engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}})
 				encoded := int64(len(r.Images))
 				for turn := range 2 {
 					_, res, err := e.Answer(context.Background(), engine.Request{
@@ -181,7 +182,7 @@ func TestPictureGreedy(t *testing.T) {
 func TestPicturesAtOnce(t *testing.T) {
 	m := golden.Towers(t)[0]
 	r := &m.Runs[0]
-	e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}})
+	e := openTower(t, &m, r, engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}})
 	files := runPictures(t, &m, r)
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -221,7 +222,7 @@ func checkAnswer(t *testing.T, m *golden.Tower, r *golden.TowerRun, got []llm.To
 func TestPicturesApart(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[0]
-		e := openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}, ImageLimits: engine.ImageLimits{}})
+		e := openTower(t, &m, r, engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}, ImageLimits: engine.ImageLimits{}})
 		ask := func(e *engine.Engine, c color.Color) []engine.Token {
 			img := image.NewRGBA(image.Rect(0, 0, 96, 96))
 			for i := range 96 * 96 {
@@ -243,7 +244,7 @@ func TestPicturesApart(t *testing.T) {
 		}
 		ask(e, color.White)
 		warm := ask(e, color.Black)
-		cold := ask(openTower(t, &m, r, engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}}), color.Black)
+		cold := ask(openTower(t, &m, r, engine.Options{Want: layout.Want{K: kv.F32, V: kv.F32}}), color.Black)
 		same := slices.EqualFunc(warm, cold, func(a, b engine.Token) bool { return a.ID == b.ID && a.Logprob == b.Logprob })
 		if !same {
 			t.Errorf("%s: behind another picture the answer is %v, alone %v", m.Name, warm, cold)

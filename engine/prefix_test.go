@@ -8,6 +8,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
 	"godwit/engine/testmodel"
@@ -15,7 +16,7 @@ import (
 
 // prefixTypes are the pairs of cache types for the tests below: floats, types
 // packed when they are written, and types packed by page.
-func prefixTypes(t testing.TB) (list []kv.Want) {
+func prefixTypes(t testing.TB) (list []layout.Want) {
 	for _, names := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"gw3", "gw3"}} {
 		k, err := kv.Parse(names[0])
 		if err != nil {
@@ -25,7 +26,7 @@ func prefixTypes(t testing.TB) (list []kv.Want) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, kv.Want{K: k, V: v})
+		list = append(list, layout.Want{K: k, V: v})
 	}
 	return list
 }
@@ -88,7 +89,7 @@ func TestPrefixes(t *testing.T) {
 }
 
 // comesBack requests the same text in one engine after losing it in many ways.
-func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
+func comesBack(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	slots := 1 + rng.IntN(2)
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
 		Context: 1024, Cells: 1024 * slots, Parallel: slots, UBatch: []int{64, 96, 512}[rng.IntN(3)], Want: want, NoCalibration: true, Threads: 1,
@@ -162,7 +163,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-func alike(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
+func alike(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
 		Context: 1024, Cells: 1024, Parallel: 1, Want: want, NoCalibration: true, Threads: 1,
 	}}
@@ -208,7 +209,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-func edits(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
+func edits(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
 		Context: 2048, Cells: 2048, Parallel: 1, Want: want, NoCalibration: true, Threads: 1,
 	}}

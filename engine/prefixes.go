@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"godwit/engine/backend"
-	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
 	"godwit/engine/tokenizer"
@@ -39,7 +39,7 @@ func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
 
 // identity hashes everything that determines the meaning of bytes in the cache,
 // for the keys of stored prefixes.
-func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
+func (p *Prepared) identity(cache *pages.Cache, dev backend.Info) ([]byte, error) {
 	id, err := cache.Identity()
 	o := &p.Options
 	layers := -1

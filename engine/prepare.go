@@ -9,6 +9,7 @@ import (
 	"godwit/engine/cpu"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/model"
 )
 
@@ -18,9 +19,9 @@ type Prepared struct {
 	Options Options // the given options with all defaults set
 	Context int     // tokens of one sequence
 	Trained int     // longest context for which the model was made, including RoPE scaling
-	Layout  kv.Layout
+	Layout  layout.Layout
 	Sizes   backend.Sizes
-	Events  []kv.Event     // log lines about context, memory and cache types
+	Events  []layout.Event // log lines about context, memory and cache types
 	Need    backend.Memory // memory of the load
 
 	graph  *graph.Plan
@@ -84,7 +85,7 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 		ctx = asked
 	}
 	p, err := m.sized(o, ctx, pool)
-	var small *kv.BudgetError
+	var small *layout.BudgetError
 	if errors.As(err, &small) && asked == 0 && small.Largest >= max(o.AtLeast, kv.PageCells) {
 		own = min(own, small.Largest)
 		if p, err = m.sized(o, own, pool); err == nil {
@@ -135,7 +136,7 @@ func (m *Model) filled(o Options) Options {
 	}
 	s := &o.KV // these models are never measured
 	s.Calibration, s.Uncalibrated, s.SelfCalibrate, s.CalibratedLater = nil, false, false, false
-	s.InnerQ, s.Equalised = kv.InnerQ{}, nil
+	s.InnerQ, s.Equalised = layout.InnerQ{}, nil
 	s.Memory = 0
 	return o
 }
@@ -212,7 +213,7 @@ func (p *Prepared) undivided() int {
 
 // holds returns an error if the chosen device has no kernel for the cache of a layer that
 // it would run.
-func holds(l *kv.Layout, onHost int, driver backend.Driver) error {
+func holds(l *layout.Layout, onHost int, driver backend.Driver) error {
 	d, ok := driver.(backend.Holder)
 	if !ok {
 		return nil
@@ -267,14 +268,14 @@ func (p *Prepared) CacheAt(ctx int) int64 {
 // Largest returns the longest context, a multiple of a page, that fits in free
 // bytes, or 0 if none does.
 func (p *Prepared) Largest(free int64) int {
-	return kv.Largest(func(n int) int64 { return p.needAt(n).Total() }, free)
+	return layout.Largest(func(n int) int64 { return p.needAt(n).Total() }, free)
 }
 
 // open returns the context of a load whose options set none. It is the model's own
 // context, or what fits in half of the free memory, but at least MinContext if that fits
 // at all.
 func (p *Prepared) open(own int, free int64) int {
-	half := kv.Largest(p.CacheAt, free/2)
+	half := layout.Largest(p.CacheAt, free/2)
 	n := min(own, max(half, MinContext))
 	if most := p.Largest(free); most > 0 {
 		n = min(n, most)
@@ -295,7 +296,7 @@ func (p *Prepared) lack(free int64) error {
 		e.Cells, e.Context = true, p.Options.Cells
 		fixed := p.needAt(p.Context)
 		most = func(free int64) int {
-			return kv.Largest(func(n int) int64 { return p.Layout.BytesAt(n, p.Options.UBatch) }, free-fixed.Weights-fixed.Scratch)
+			return layout.Largest(func(n int) int64 { return p.Layout.BytesAt(n, p.Options.UBatch) }, free-fixed.Weights-fixed.Scratch)
 		}
 	}
 	e.Largest = most(free)
@@ -303,12 +304,12 @@ func (p *Prepared) lack(free int64) error {
 }
 
 func (p *Prepared) note(level slog.Level, text string, attrs ...slog.Attr) {
-	p.Events = append(p.Events, kv.Event{Level: level, Text: text, Attrs: attrs})
+	p.Events = append(p.Events, layout.Event{Level: level, Text: text, Attrs: attrs})
 }
 
 // Plan describes the cache for a model of the given name.
 func (p *Prepared) Plan(name string) Plan {
-	plan := kv.NewPlan(&p.Layout, name, p.Context)
+	plan := layout.NewPlan(&p.Layout, name, p.Context)
 	plan.Trained = p.Trained
 	plan.Events = plan.Events[:0]
 	for _, e := range p.Events {
@@ -381,7 +382,7 @@ func (m *Model) Plan(name string, o Options) (Plan, error) {
 // insufficient memory is not an error.
 func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
 	o, err := m.WithCalibration(o)
-	if err != nil && !errors.Is(err, kv.ErrCalibration) {
+	if err != nil && !errors.Is(err, layout.ErrCalibration) {
 		return nil, err
 	}
 	p, err := m.Prepare(o, free)
@@ -408,7 +409,7 @@ func Fits(path string, o Options, free int64) error {
 	if err != nil {
 		return err
 	}
-	if o, err = m.WithCalibration(o); err == nil || errors.Is(err, kv.ErrCalibration) {
+	if o, err = m.WithCalibration(o); err == nil || errors.Is(err, layout.ErrCalibration) {
 		_, err = m.Prepare(o, free)
 	}
 	return errors.Join(err, m.Close())

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"godwit/engine"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/testmodel"
 )
 
@@ -38,7 +38,7 @@ func TestPlanLoaded(t *testing.T) {
 			"defaults":   {},
 			"types":      {Context: 200, Parallel: 3, UBatch: 64, Want: turbo},
 			"preset":     {Context: 300, Cells: 700, Preset: "small", NoCalibration: true},
-			"shared out": {Context: 100, Parallel: 2, NoCalibration: true, KV: kv.Settings{AutoBits: 3}},
+			"shared out": {Context: 100, Parallel: 2, NoCalibration: true, KV: layout.Settings{AutoBits: 3}},
 		} {
 			o.Threads = 1
 			shown, err := engine.PlanFile(path, name, o)

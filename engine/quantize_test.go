@@ -13,6 +13,7 @@ import (
 	"godwit/engine/gguf"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/requant"
 	"godwit/engine/testmodel"
 )
@@ -55,7 +56,7 @@ func TestQuantize(t *testing.T) {
 
 func lastLogits(t *testing.T, path string) []float32 {
 	t.Helper()
-	e := openPath(t, path, engine.Options{Context: 64, Threads: 1, Want: kv.Want{K: kv.F32, V: kv.F32}})
+	e := openPath(t, path, engine.Options{Context: 64, Threads: 1, Want: layout.Want{K: kv.F32, V: kv.F32}})
 	return logits(t, e, peerTokens(), []int{0, 20, 39}, false)
 }
 

@@ -9,6 +9,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/testmodel"
 )
@@ -66,7 +67,7 @@ func TestRealModels(t *testing.T) {
 	}{{"smollm2.json", testmodel.SmolLM2}, {"gemma3.json", testmodel.Gemma3}} {
 		t.Run(c.golden, func(t *testing.T) {
 			m := readReal(t, c.golden)
-			e := openPath(t, c.path(t), engine.Options{Context: 1024, Parallel: 1, Want: kv.Want{K: kv.F16, V: kv.F16}})
+			e := openPath(t, c.path(t), engine.Options{Context: 1024, Parallel: 1, Want: layout.Want{K: kv.F16, V: kv.F16}})
 			vocab := e.Config().Vocab
 			rows := logits(t, e, m.Logits.Tokens, m.Logits.Positions, false)
 			for i, top := range m.Logits.Ideal {

@@ -14,7 +14,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/calibrate"
 	"godwit/engine/internal/golden"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -152,7 +152,7 @@ func damage(t *testing.T, dir string, fromEnd int) {
 func TestCalibrateLater(t *testing.T) {
 	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
-	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Want: kv.Want{K: typ, V: typ}, Calibrations: dir, CalibrateLater: true}
+	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Want: layout.Want{K: typ, V: typ}, Calibrations: dir, CalibrateLater: true}
 	measured := 0
 	o.Measuring = func(float64) error { measured++; return nil }
 	first := openPath(t, path, o)
@@ -195,7 +195,7 @@ func TestCalibrateLater(t *testing.T) {
 	}
 	// Strict types that need a calibration are measured at the load.
 	short := 32
-	o.KV, o.Calibrations = kv.Settings{Strict: true, ExactWindow: &short}, t.TempDir()
+	o.KV, o.Calibrations = layout.Settings{Strict: true, ExactWindow: &short}, t.TempDir()
 	if e := openPath(t, path, o); e.Unmeasured() || measured == 0 {
 		t.Errorf("strict: left for later, told %d times", measured)
 	}

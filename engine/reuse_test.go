@@ -14,6 +14,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -164,7 +165,7 @@ func reuseModels(t *testing.T) (list []reuseModel) {
 }
 
 // openReuse opens both engines of a rig.
-func openReuse(t *testing.T, path string, want kv.Want, set kv.Settings, slots int, rng *rand.Rand) *reuseRig {
+func openReuse(t *testing.T, path string, want layout.Want, set layout.Settings, slots int, rng *rand.Rand) *reuseRig {
 	ubatch := []int{64, 96, 512}[rng.IntN(3)]
 	open := func(slots, ubatch int) *engine.Engine {
 		return openPath(t, path, engine.Options{
@@ -174,7 +175,7 @@ func openReuse(t *testing.T, path string, want kv.Want, set kv.Settings, slots i
 	r := &reuseRig{warm: open(slots, ubatch), cold: open(1, 512), bound: set.Memory > 0}
 	r.exact = want.K.Window.Newest > 0
 	r.recurrent = r.warm.KV().StateBytes() > 0
-	r.goes = r.recurrent || slices.ContainsFunc(r.warm.KV().Groups, func(g kv.Group) bool { return g.Window > 0 })
+	r.goes = r.recurrent || slices.ContainsFunc(r.warm.KV().Groups, func(g layout.Group) bool { return g.Window > 0 })
 	return r
 }
 
@@ -209,7 +210,7 @@ func TestReuse(t *testing.T) {
 		t.Run(m.name+"/"+c.k.Name+"/"+c.v.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(c.model)<<16|uint64(i)))
 			slots := 1 + rng.IntN(3)
-			r := openReuse(t, m.path(t), kv.Want{K: c.k, V: c.v}, kv.Settings{}, slots, rng)
+			r := openReuse(t, m.path(t), layout.Want{K: c.k, V: c.v}, layout.Settings{}, slots, rng)
 			r.conversations(t, rng, r.warm.Config().Vocab, slots)
 			used, asked = used+r.used, asked+r.asked
 		})

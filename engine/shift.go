@@ -2,13 +2,13 @@ package engine
 
 import (
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // rotaries reads the RoPE of each layer's keys from the plan. It returns nil for
 // models whose keys depend on the position in another way. After a context shift,
 // those models compute the text again.
-func rotaries(p *graph.Plan, layers int) []kv.Rotary {
+func rotaries(p *graph.Plan, layers int) []layout.Rotary {
 	t := tracer{p: p, from: make(map[graph.Value]*graph.Node)}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -17,7 +17,7 @@ func rotaries(p *graph.Plan, layers int) []kv.Rotary {
 			return nil
 		}
 	}
-	out := make([]kv.Rotary, layers)
+	out := make([]layout.Rotary, layers)
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		if _, ok := n.Op.(graph.Index); ok {
@@ -52,7 +52,7 @@ type tracer struct {
 
 // parts returns the columns of each head of v that RoPE rotates. ok is false if an
 // operation after RoPE makes a further rotation impossible.
-func (t *tracer) parts(v graph.Value) (parts []kv.RotaryPart, ok bool) {
+func (t *tracer) parts(v graph.Value) (parts []layout.RotaryPart, ok bool) {
 	n := t.from[v]
 	if n == nil {
 		return nil, true
@@ -63,7 +63,7 @@ func (t *tracer) parts(v graph.Value) (parts []kv.RotaryPart, ok bool) {
 	case graph.Rope:
 		parts, ok = t.parts(n.In[0])
 		if len(op.Freqs) > 0 {
-			parts = append(parts, kv.RotaryPart{First: op.First, Freqs: op.Freqs, Adjacent: op.Adjacent})
+			parts = append(parts, layout.RotaryPart{First: op.First, Freqs: op.Freqs, Adjacent: op.Adjacent})
 		}
 		return parts, ok
 	case graph.Concat:

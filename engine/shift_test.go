@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 	"godwit/engine/testmodel"
@@ -124,8 +125,8 @@ func TestShiftLogits(t *testing.T) {
 		typ := c.typ
 		t.Run(fmt.Sprintf("%s/%d", typ.Name, c.newest), func(t *testing.T) {
 			e, err := Open(t.Context(), path, Options{
-				Context: size, Parallel: 1, UBatch: 64, Want: kv.Want{K: typ, V: kv.F16}, ContextShift: true,
-				KV: kv.Settings{ExactWindow: &c.newest, ExactSinks: new(int)},
+				Context: size, Parallel: 1, UBatch: 64, Want: layout.Want{K: typ, V: kv.F16}, ContextShift: true,
+				KV: layout.Settings{ExactWindow: &c.newest, ExactSinks: new(int)},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -142,7 +143,7 @@ func TestShiftLogits(t *testing.T) {
 			// The same without rotating the keys, on the same device and cache.
 			e.sched.Close()
 			e.sched = sched.New(e.prog, e.cache, sched.Options{
-				Context: size, Rows: 64, Outputs: 32, Vocab: len(fresh), Shift: true, Rotary: make([]kv.Rotary, e.Config().Layers),
+				Context: size, Rows: 64, Outputs: 32, Vocab: len(fresh), Shift: true, Rotary: make([]layout.Rotary, e.Config().Layers),
 			})
 			wrong, _ := r.run(t, prompt, keep)
 			far := divergence(fresh, wrong)
@@ -163,7 +164,7 @@ func TestShiftKeys(t *testing.T) {
 	keys := func(t *testing.T, typ *kv.Type, shift bool) (x [][]float32) {
 		t.Helper()
 		e, err := Open(t.Context(), path, Options{
-			Context: size, Parallel: 1, UBatch: 64, Want: kv.Want{K: typ, V: kv.F16}, ContextShift: true,
+			Context: size, Parallel: 1, UBatch: 64, Want: layout.Want{K: typ, V: kv.F16}, ContextShift: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +176,7 @@ func TestShiftKeys(t *testing.T) {
 			y := &e.p.Layout.Layers[0]
 			row := make([]byte, y.K.RowBytes)
 			for pos := keep; pos < e.cache.Len(0)-1; pos++ { // the last row was not shifted
-				if err := e.prog.ReadRow(row, 0, kv.K, kv.Packed, e.cache.Cell(y.Group, 0, pos)); err != nil {
+				if err := e.prog.ReadRow(row, 0, kv.K, layout.Packed, e.cache.Cell(y.Group, 0, pos)); err != nil {
 					t.Error(err)
 				}
 				head := make([]float32, y.K.HeadDim)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 	"godwit/engine/sample"
 	"godwit/engine/sched"
 )
@@ -15,7 +15,7 @@ var (
 	ErrClosed  = sched.ErrClosed
 	ErrSlot    = sched.ErrSlot
 	ErrSession = sched.ErrSession
-	ErrFull    = kv.ErrFull    // other sequences occupy the cells
+	ErrFull    = pages.ErrFull // other sequences occupy the cells
 	ErrBusy    = sched.ErrBusy // too many requests are waiting
 	ErrLogits  = sample.ErrLogits
 )

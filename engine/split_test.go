@@ -15,6 +15,7 @@ import (
 	"godwit/engine/graph"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // second is the CPU under another name, so that a model can be split between the
@@ -103,7 +104,7 @@ func (r refusing) Open(i int, o backend.Options) (backend.Backend, error) {
 
 type refusingBackend struct{ backend.Backend }
 
-func (refusingBackend) Compile(context.Context, *graph.Plan, *kv.Layout, backend.Sizes) (backend.Program, error) {
+func (refusingBackend) Compile(context.Context, *graph.Plan, *layout.Layout, backend.Sizes) (backend.Program, error) {
 	return nil, fmt.Errorf("%w: 12 GiB are wanted", backend.ErrMemory)
 }
 

@@ -12,6 +12,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -113,7 +114,7 @@ func sameSteps(t *testing.T, file, k, v string, d backend.Driver, size int) {
 }
 
 // wantOf parses a pair of cache types.
-func wantOf(t *testing.T, k, v string) (w kv.Want) {
+func wantOf(t *testing.T, k, v string) (w layout.Want) {
 	t.Helper()
 	var err error
 	if w.K, err = kv.Parse(k); err == nil {

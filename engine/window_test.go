@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"godwit/engine/internal/golden"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -37,8 +37,8 @@ type windowRig struct{ *Engine }
 func openWindow(t *testing.T, file, k, v string, newest, pinned, ubatch int) windowRig {
 	t.Helper()
 	e, err := Open(t.Context(), golden.Small(t, file), Options{
-		Context: 512, Cells: 6144, Parallel: 3, UBatch: ubatch, Want: kv.Want{K: named(t, k), V: named(t, v)},
-		KV: kv.Settings{ExactWindow: &newest, ExactSinks: &pinned, SWABypass: kv.Off, AutoAsymmetric: kv.Off}, NoCalibration: true,
+		Context: 512, Cells: 6144, Parallel: 3, UBatch: ubatch, Want: layout.Want{K: named(t, k), V: named(t, v)},
+		KV: layout.Settings{ExactWindow: &newest, ExactSinks: &pinned, SWABypass: layout.Off, AutoAsymmetric: layout.Off}, NoCalibration: true,
 	})
 	if err != nil {
 		t.Fatal(err)

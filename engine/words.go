@@ -7,6 +7,7 @@ import (
 	"godwit/engine/chat"
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/model"
 	"godwit/engine/sample"
 	"godwit/engine/tokenizer"
@@ -18,8 +19,8 @@ type (
 	SamplingField = sample.Field // name, range, default and help of a parameter
 	Grammar       = grammar.Grammar
 	Piece         = tokenizer.Piece
-	Plan          = kv.Plan
-	CacheWant     = kv.Want
+	Plan          = layout.Plan
+	CacheWant     = layout.Want
 	NotNumbers    = backend.NotNumbers
 	Bytes         = backend.Bytes   // prints as a human-readable size
 	InputError    = chat.InputError // an invalid conversation, with the path of the field
@@ -73,7 +74,7 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 		l := &p.Layers[i]
 		for _, s := range []struct {
 			side kv.Side
-			plan *kv.PlanSide
+			plan *layout.PlanSide
 		}{{kv.K, &l.K}, {kv.V, &l.V}} {
 			if s.plan.RowBytes == 0 {
 				continue // the layer has no cells of its own: shared, or a view
@@ -83,14 +84,14 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 				return p, err
 			}
 			y := &e.p.Layout.Layers[l.Layer]
-			s.plan.RowBytes = rows[kv.Packed]
-			each := rows[kv.Pinned]*y.Exact.Pinned + y.Side(s.side).SelfBytes
-			s.plan.ExactBytes = int64(rows[kv.Exact]*e.p.Layout.ExactPrivate(y)*kv.PageCells + each*max(e.p.Layout.Settings.Seqs, 1))
-			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
+			s.plan.RowBytes = rows[layout.Packed]
+			each := rows[layout.Pinned]*y.Exact.Pinned + y.Side(s.side).SelfBytes
+			s.plan.ExactBytes = int64(rows[layout.Exact]*e.p.Layout.ExactPrivate(y)*kv.PageCells + each*max(e.p.Layout.Settings.Seqs, 1))
+			s.plan.Bytes = int64(rows[layout.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}
 		if l.Layer < len(use.Counts) {
 			s := use.Counts[l.Layer]
-			l.SparseV = kv.SparseV{Considered: s.Considered, Skipped: s.Skipped}
+			l.SparseV = layout.SparseV{Considered: s.Considered, Skipped: s.Skipped}
 			l.K.Saturated, l.V.Saturated = s.Saturated[kv.K], s.Saturated[kv.V]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // laneClasses are the head sizes for which there are instances. queries are the
@@ -185,9 +186,9 @@ func each(f func(k, v *Cache)) {
 
 // wanted returns the pairs in presets, and those in kv.Pairs with three bits or
 // more, for one head size.
-func wanted(dim int) (list []kv.Want) {
-	in := []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
-	for _, p := range kv.Presets() {
+func wanted(dim int) (list []layout.Want) {
+	in := []layout.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
+	for _, p := range layout.Presets() {
 		list = append(list, p.Want(in))
 	}
 	for _, p := range kv.Pairs() {
@@ -200,7 +201,7 @@ func wanted(dim int) (list []kv.Want) {
 			panic("shaders: " + err.Error())
 		}
 		if min(k.NominalBits(), v.NominalBits()) >= 3 {
-			list = append(list, kv.Want{K: k, V: v})
+			list = append(list, layout.Want{K: k, V: v})
 		}
 	}
 	return list

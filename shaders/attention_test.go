@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // Pairs in presets, and every mix of types with a default exact tier, have kernels
@@ -19,10 +20,10 @@ func TestFrequentPairs(t *testing.T) {
 		t.Fatal("no types to mix")
 	}
 	for _, dim := range []int{64, 96, 128, 256} {
-		list := wanted(dim)[:len(kv.Presets())]
+		list := wanted(dim)[:len(layout.Presets())]
 		for _, k := range byPage {
 			for _, v := range byPage {
-				list = append(list, kv.Want{K: k, V: v})
+				list = append(list, layout.Want{K: k, V: v})
 			}
 		}
 		for _, w := range list {

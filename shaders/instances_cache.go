@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // cacheDims are the head sizes whose kernels are compiled in advance.
@@ -86,9 +87,9 @@ func attendInstances(add func(string, Constants)) {
 // resolved returns the form of a type on one side at a head size, with a
 // window. It returns nil if no kernel supports it.
 func resolved(t *kv.Type, dim int, side kv.Side, window kv.Window) *Cache {
-	l, err := kv.Resolve(kv.Want{K: t, V: t}, []kv.LayerInfo{{
+	l, err := layout.Resolve(layout.Want{K: t, V: t}, []layout.LayerInfo{{
 		Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,
-	}}, kv.Settings{Cells: kv.PageCells, Seqs: 1, ExactWindow: &window.Newest, ExactSinks: &window.Pinned})
+	}}, layout.Settings{Cells: kv.PageCells, Seqs: 1, ExactWindow: &window.Newest, ExactSinks: &window.Pinned})
 	if err != nil {
 		return nil
 	}

@@ -1,12 +1,15 @@
 package shaders
 
-import "godwit/engine/kv"
+import (
+	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+)
 
 // Target is the place in the cache to which rows of a layer are written, as
 // cell_of in cells.h finds it. The zero value stands for the packed cells of a
 // layer without exact tiers.
 type Target struct {
-	Tier         kv.Tier
+	Tier         layout.Tier
 	PackedByPage bool // whether a row with an exact page leaves its packed cell unwritten for now
 	Exact        int  // distance in tables between a sequence's first page and its first exact page
 	Private      int  // number of private exact pages; the other exact pages begin at Passing

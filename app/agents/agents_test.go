@@ -16,6 +16,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -60,7 +61,7 @@ func TestAgentsPacked(t *testing.T) {
 		}
 		for _, a := range agents() {
 			t.Run(name+"/"+a.name, func(t *testing.T) {
-				o := engine.Options{Want: kv.Want{K: ty, V: ty}}
+				o := engine.Options{Want: layout.Want{K: ty, V: ty}}
 				a.session(t, smallModel(t, a.template), o, window, 1)
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"godwit/app/device"
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type benchCmd struct {
@@ -240,7 +241,7 @@ func (c *benchCmd) measure(ctx context.Context, e *engine.Engine, t engine.Bench
 }
 
 // heads counts the KV heads of all layers whose attention grows with the context.
-func heads(l *kv.Layout) (n int) {
+func heads(l *layout.Layout) (n int) {
 	for i := range l.Layers {
 		if y := &l.Layers[i]; y.Window == 0 {
 			n += y.KVHeads

@@ -9,7 +9,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/calibrate"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // calibrations returns the folder of the saved calibrations.
@@ -84,7 +84,7 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 // reliably.
 const minCalibration = 128
 
-func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) error {
+func (r *run) printCalibration(c *layout.Calibration, file string, asJSON bool) error {
 	rows := []calibrationRow{}
 	for i := range c.Layers {
 		if l := &c.Layers[i]; l.SenseK > 0 || l.SenseV > 0 {
@@ -104,7 +104,7 @@ func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) erro
 		for _, row := range rows {
 			t.add(strconv.Itoa(row.Layer), nats(row.SenseK), nats(row.SenseV))
 		}
-		least, _ := kv.AutoRange()
+		least, _ := layout.AutoRange()
 		errs = append(errs, t.write(r.out))
 		_, err := fmt.Fprintf(r.out, "\nDivergence from f16, in nats, if only the named cache is packed at %g bits.\n", least)
 		errs = append(errs, err)

@@ -8,6 +8,7 @@ import (
 	"godwit/app/device"
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // modelArg is the MODEL of a command: a path, or a name from the library.
@@ -110,22 +111,22 @@ func maxStep(ms int) time.Duration {
 }
 
 // cacheSettings returns the cache settings in the flags.
-func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
-	var want kv.Want
+func cacheSettings(c *config.Engine) (layout.Want, layout.Settings, error) {
+	var want layout.Want
 	var err error
 	if c.CacheTypeK != "" {
 		if want.K, err = kv.Parse(c.CacheTypeK); err != nil {
-			return want, kv.Settings{}, err
+			return want, layout.Settings{}, err
 		}
 	}
 	if c.CacheTypeV != "" {
 		if want.V, err = kv.Parse(c.CacheTypeV); err != nil {
-			return want, kv.Settings{}, err
+			return want, layout.Settings{}, err
 		}
 	}
-	s := kv.Settings{
+	s := layout.Settings{
 		Policy: c.KVPolicy, BoundaryBy: c.BoundaryBy, Strict: c.KVStrict,
-		InnerQ: kv.InnerQ{Groups: c.InnerQ.Groups, Strength: c.InnerQ.Strength},
+		InnerQ: layout.InnerQ{Groups: c.InnerQ.Groups, Strength: c.InnerQ.Strength},
 		Memory: int64(c.KVMemory), ExactWindow: c.ExactWindow, ExactSinks: c.ExactSinks, AutoBits: c.KVAuto,
 		AutoAsymmetric: onOff(&c.AutoAsymmetric), SWABypass: onOff(c.SWABypass), Temperature: onOff(&c.TBQTemperature),
 	}
@@ -133,12 +134,12 @@ func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 }
 
 // onOff converts a flag to a policy switch. nil means automatic.
-func onOff(b *bool) kv.Switch {
+func onOff(b *bool) layout.Switch {
 	switch {
 	case b == nil:
-		return kv.Auto
+		return layout.Auto
 	case *b:
-		return kv.On
+		return layout.On
 	}
-	return kv.Off
+	return layout.Off
 }

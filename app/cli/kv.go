@@ -13,6 +13,7 @@ import (
 	"godwit/app/config"
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type kvCmd struct {
@@ -85,7 +86,7 @@ func (c *kvPlanCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if o, err = m.WithCalibration(o); errors.Is(err, kv.ErrCalibration) {
+	if o, err = m.WithCalibration(o); errors.Is(err, layout.ErrCalibration) {
 		r.log.Warn("calibration ignored", "err", err)
 	} else if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (c *kvPlanCmd) Run(r *run) error {
 
 // exactPart describes how many of the given bytes hold exact rows, which are
 // the first and the newest positions of every conversation.
-func exactPart(l *kv.PlanLayer, bytes int64) string {
+func exactPart(l *layout.PlanLayer, bytes int64) string {
 	if bytes == 0 {
 		return ""
 	}
@@ -116,7 +117,7 @@ func exactPart(l *kv.PlanLayer, bytes int64) string {
 
 // printPlan prints a plan as text, with equal layers on one line. Each parallel
 // conversation has its own exact part.
-func (r *run) printPlan(p *kv.Plan, parallel int) error {
+func (r *run) printPlan(p *layout.Plan, parallel int) error {
 	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", printable(p.Model), p.Ctx, p.Wanted.K, p.Wanted.V)
 	t := newTable("LAYERS", "K", "V", "BYTES", "EXACT", "WINDOW", "REASON")
 	var allExact int64
@@ -182,7 +183,7 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 
 // printAlong prints how many tokens are exact at several lengths, if the memory of
 // a conversation decides its exact window.
-func (r *run) printAlong(p *kv.Plan) error {
+func (r *run) printAlong(p *layout.Plan) error {
 	const lines = 8
 	if len(p.Along) == 0 {
 		return nil
@@ -198,7 +199,7 @@ func (r *run) printAlong(p *kv.Plan) error {
 
 // printSensitivity prints how sensitive each cache is to fewer bits, if that was
 // measured.
-func (r *run) printSensitivity(p *kv.Plan) error {
+func (r *run) printSensitivity(p *layout.Plan) error {
 	t := newTable("LAYER", "K", "COSTS", "V", "COSTS")
 	some := false
 	for i := range p.Layers {
@@ -211,21 +212,21 @@ func (r *run) printSensitivity(p *kv.Plan) error {
 	if !some {
 		return nil
 	}
-	least, _ := kv.AutoRange()
+	least, _ := layout.AutoRange()
 	fmt.Fprintln(r.out)
 	err := t.write(r.out)
 	fmt.Fprintf(r.out, "divergence from f16, in nats, if only the named cache is packed at %g bits (used by --kv-auto)\n", least)
 	return err
 }
 
-func samePlan(a, b kv.PlanLayer) bool {
-	for _, s := range []*kv.PlanSide{&a.K, &a.V, &b.K, &b.V} {
+func samePlan(a, b layout.PlanLayer) bool {
+	for _, s := range []*layout.PlanSide{&a.K, &a.V, &b.K, &b.V} {
 		s.Sensitivity = 0 // sensitivities differ even between otherwise equal layers
 	}
 	return a.K == b.K && a.V == b.V && a.Window == b.Window && a.KVHeads == b.KVHeads
 }
 
-func planSide(s kv.PlanSide) string {
+func planSide(s layout.PlanSide) string {
 	name := s.Active
 	switch {
 	case s.Active == "":
@@ -284,7 +285,7 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 		return nil, err
 	}
 	defer file.Close()
-	c, err := kv.ReadCalibration(file)
+	c, err := layout.ReadCalibration(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Calib, err)
 	}
@@ -292,7 +293,7 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Calib, err)
 	}
-	channels := head.Channels(kv.Rotary{}, 0)
+	channels := head.Channels(layout.Rotary{}, 0)
 	return &channels, nil
 }
 

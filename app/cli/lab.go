@@ -15,6 +15,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/eval"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // labFlags are the flags of measurements whose results are saved.
@@ -31,8 +32,8 @@ func presetPairs(l *labRun) ([]kv.Pair, error) {
 		return nil, err
 	}
 	list := []kv.Pair{{K: kv.F16.Name, V: kv.F16.Name}, {K: kv.Q8_0.Name, V: kv.Q8_0.Name}}
-	for _, p := range kv.Presets() {
-		w, err := kv.PresetWant(p.Name, layers)
+	for _, p := range layout.Presets() {
+		w, err := layout.PresetWant(p.Name, layers)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +193,7 @@ func (l *labRun) preset(name string) (kv.Pair, error) {
 	if err != nil {
 		return kv.Pair{}, err
 	}
-	w, err := kv.PresetWant(name, layers)
+	w, err := layout.PresetWant(name, layers)
 	if err != nil {
 		return kv.Pair{}, usage{err}
 	}

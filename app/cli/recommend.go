@@ -11,6 +11,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/eval"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type evalRecommendCmd struct {
@@ -52,12 +53,12 @@ func (c *evalRecommendCmd) recommend(ctx context.Context, r *run, l *labRun) (ev
 	if len(ask.Pairs) == 0 {
 		ask.Pairs = kv.Pairs()
 	}
-	ask.Plan = func(p kv.Pair, context int) (kv.Plan, error) { return c.plan(r, l, p, context) }
+	ask.Plan = func(p kv.Pair, context int) (layout.Plan, error) { return c.plan(r, l, p, context) }
 	return eval.Recommend(ctx, l.Lab, ask)
 }
 
 // plan returns the cache plan of one conversation with a pair of types.
-func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, error) {
+func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (layout.Plan, error) {
 	load := f.Engine
 	load.CacheTypeK, load.CacheTypeV, load.CtxSize, load.KVCells, load.Parallel = p.K, p.V, context, 0, 1
 	if load.KVAuto > 0 {
@@ -65,11 +66,11 @@ func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, err
 	}
 	o, err := r.options(&load, recorded)
 	if err != nil {
-		return kv.Plan{}, err
+		return layout.Plan{}, err
 	}
 	o.KV.Calibration, err = l.model.Calibrator().Read(r.calibrations())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, kv.ErrCalibration) { // if the calibration is missing or not usable, the load measures a new one
-		return kv.Plan{}, err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, layout.ErrCalibration) { // if the calibration is missing or not usable, the load measures a new one
+		return layout.Plan{}, err
 	}
 	o.KV.Uncalibrated = o.NoCalibration
 	return engine.PlanFile(l.path, r.modelName(l.path), o)

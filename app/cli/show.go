@@ -11,7 +11,7 @@ import (
 
 	"godwit/app/hub"
 	"godwit/engine"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type showCmd struct {
@@ -28,7 +28,7 @@ type shown struct {
 	Identity string            `json:"identity"`
 	Hash     string            `json:"template_hash,omitempty"`
 	Info     hub.Info          `json:"info"`
-	Plan     *kv.Plan          `json:"kv_plan,omitempty"`
+	Plan     *layout.Plan      `json:"kv_plan,omitempty"`
 	Problem  string            `json:"problem,omitempty"`
 	Pictures *engine.Sight     `json:"pictures,omitempty"`
 	Tensors  []shownTensor     `json:"tensors,omitempty"`

@@ -12,6 +12,7 @@ import (
 
 	"godwit/engine/eval"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type evalTableCmd struct {
@@ -147,7 +148,7 @@ func (c *evalTableCmd) name(p kv.Pair) string {
 
 // perToken returns the bytes that one more token adds, in the layers without a
 // window.
-func perToken(p *kv.Plan) string {
+func perToken(p *layout.Plan) string {
 	n := 0
 	for i := range p.Layers {
 		if y := &p.Layers[i]; y.Window == 0 {
@@ -164,7 +165,7 @@ func inPercent(share, stderr float64) string {
 
 // line returns the row of one pair: the distribution of its divergence, and the
 // figures of the other program.
-func (c *evalTableCmd) line(row *eval.Row, plan *kv.Plan, peer map[kv.Pair]float64) []string {
+func (c *evalTableCmd) line(row *eval.Row, plan *layout.Plan, peer map[kv.Pair]float64) []string {
 	other, change, agree, lost := "-", "-", "-", "-"
 	if p := peer[row.Pair]; p > 0 {
 		other = fmt.Sprintf("%.3f", p)
@@ -191,7 +192,7 @@ func (c *evalTableCmd) line(row *eval.Row, plan *kv.Plan, peer map[kv.Pair]float
 }
 
 // wide returns the row of a cache that was measured with a long window.
-func (c *evalTableCmd) wide(row *eval.Row, plan *kv.Plan) []string {
+func (c *evalTableCmd) wide(row *eval.Row, plan *layout.Plan) []string {
 	out := []string{c.name(row.Pair), perToken(plan), size(plan.Bytes), "-", "-", "-", "-", "-", "-", "-"}
 	if k := row.KLD; k != nil {
 		out[3], out[4], out[5] = fmt.Sprintf("%.5f ± %.5f", k.Mean, k.Stderr), inPercent(k.Top1, k.Top1Stderr), fmt.Sprintf("%.3f", k.Perplexity)

@@ -11,7 +11,8 @@ import (
 	"math"
 
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/quant"
 )
@@ -99,7 +100,7 @@ type Sizes struct {
 type Holder interface {
 	// Holds returns ErrUnsupported if Compile would return it because of the
 	// cache. It does not open a device.
-	Holds(l *kv.Layout) error
+	Holds(l *layout.Layout) error
 }
 
 // Weigher is a Driver that can compute how much memory the weights of a plan
@@ -131,15 +132,15 @@ type Backend interface {
 	Info() Info
 	// Compile prepares a plan: weights, scratch memory, and the cache that the
 	// layout describes. It is slow, and ctx cancels it.
-	Compile(ctx context.Context, p *graph.Plan, c *kv.Layout, s Sizes) (Program, error)
+	Compile(ctx context.Context, p *graph.Plan, c *layout.Layout, s Sizes) (Program, error)
 	Close() error
 }
 
 // Program replays a plan. It is not safe for concurrent use.
 type Program interface {
-	kv.Rows
-	kv.StateRows
-	kv.Copier
+	pages.Rows
+	pages.StateRows
+	pages.Copier
 	// Run executes one batch and fills b.Logits, even if it returns
 	// [NotNumbers].
 	Run(ctx context.Context, b *llm.Batch) error

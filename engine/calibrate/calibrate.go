@@ -13,6 +13,8 @@ import (
 	"godwit/engine/cpu"
 	"godwit/engine/eval/corpus"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/model"
 	"godwit/engine/sched"
@@ -24,17 +26,17 @@ type Model struct {
 	Config    *model.Config
 	ID        string // hash of the file and its adapters, in hexadecimal
 	Bytes     int64  // size of the file
-	Layers    func(ctx int) ([]kv.LayerInfo, error)
+	Layers    func(ctx int) ([]layout.LayerInfo, error)
 	Tokenizer func() (*tokenizer.Tokenizer, error)
 	// Compile makes a program for one sequence of n tokens, in steps of at most rows tokens, with a
 	// cache that has the settings s.
-	Compile func(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings) (*Program, error)
+	Compile func(ctx context.Context, b backend.Backend, n, rows int, s layout.Settings) (*Program, error)
 }
 
 // Program is a compiled model with its own cache.
 type Program struct {
 	backend.Program
-	Cache *kv.Cache
+	Cache *pages.Cache
 	Bytes int64 // size of the cache
 	Sched sched.Options
 }
@@ -106,7 +108,7 @@ type Options struct {
 	Sense    bool        // also measure the sensitivity of the caches, with two short runs per layer
 	// Calibration contains the channels if they are already measured. If it is
 	// nil, they are measured.
-	Calibration *kv.Calibration
+	Calibration *layout.Calibration
 	// Partial is the folder for unfinished calibrations, which a later run continues. If it is
 	// empty, they are not saved.
 	Partial string
@@ -128,7 +130,7 @@ type Work struct {
 type run struct {
 	*Model
 	Options
-	layers []kv.LayerInfo
+	layers []layout.LayerInfo
 	talk   []llm.Token // text on which the sensitivities are measured
 	input  string      // digest of the tokens
 	failed bool        // a failure to save progress was logged
@@ -136,7 +138,7 @@ type run struct {
 
 // Measure measures the key channels of a model on the CPU and, with Sense, the sensitivity of each
 // cache.
-func (m *Model) Measure(ctx context.Context, o Options) (*kv.Calibration, error) {
+func (m *Model) Measure(ctx context.Context, o Options) (*layout.Calibration, error) {
 	c, err := m.newRun(o)
 	if err != nil {
 		return nil, err
@@ -198,7 +200,7 @@ func (m *Model) newRun(o Options) (*run, error) {
 }
 
 // readKeys measures the channels, and saves its progress after each part.
-func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Calibration, error) {
+func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*layout.Calibration, error) {
 	stats := newHeadStats(c.layers)
 	b, err := cpu.Driver{Heads: stats.add}.Open(0, backend.Options{Threads: c.Threads, NoRepack: c.NoRepack})
 	if err != nil {
@@ -206,7 +208,7 @@ func (c *run) readKeys(ctx context.Context, old *partial, whole float64) (*kv.Ca
 	}
 	total := len(c.Tokens)
 	part := max((total/keyParts+kv.PageCells-1)/kv.PageCells*kv.PageCells, kv.PageCells)
-	err = c.try(ctx, b, total, c.Rows, kv.Settings{}, func(t *trial) error {
+	err = c.try(ctx, b, total, c.Rows, layout.Settings{}, func(t *trial) error {
 		done := old.resumeKeys(ctx, t, stats, c.Tokens)
 		if done > 0 {
 			c.Log.Info("calibration resumed", "tokens", done)
@@ -285,7 +287,7 @@ func (t *trial) run(j sched.Job) error {
 }
 
 // try compiles the model for one sequence of n tokens, in steps of rows tokens, and calls f.
-func (m *Model) try(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings, f func(t *trial) error) (err error) {
+func (m *Model) try(ctx context.Context, b backend.Backend, n, rows int, s layout.Settings, f func(t *trial) error) (err error) {
 	p, err := m.Compile(ctx, b, n, rows, s)
 	if err != nil {
 		return err

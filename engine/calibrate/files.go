@@ -8,15 +8,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // Path returns the path of the model's calibration in a folder.
 func (m *Model) Path(dir string) string { return filepath.Join(dir, m.ID[:32]+".calibration") }
 
 // Read reads the model's calibration from a folder. It returns fs.ErrNotExist
-// without one, and kv.ErrCalibration if it cannot be used.
-func (m *Model) Read(dir string) (*kv.Calibration, error) {
+// without one, and layout.ErrCalibration if it cannot be used.
+func (m *Model) Read(dir string) (*layout.Calibration, error) {
 	layers, err := m.Layers(m.Config.Context)
 	if err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func (m *Model) Read(dir string) (*kv.Calibration, error) {
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return c, err
-	case !errors.Is(err, kv.ErrCalibration): // the file exists and cannot be read
-		err = fmt.Errorf("%w: %w", kv.ErrCalibration, err)
+	case !errors.Is(err, layout.ErrCalibration): // the file exists and cannot be read
+		err = fmt.Errorf("%w: %w", layout.ErrCalibration, err)
 	}
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
@@ -43,22 +43,22 @@ func openOrdinary(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is not an ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
+		return nil, fmt.Errorf("%w: it is not an ordinary file (%s)", layout.ErrCalibration, info.Mode().Type())
 	}
 	return os.Open(path)
 }
 
-func readCalibration(path string) (*kv.Calibration, error) {
+func readCalibration(path string) (*layout.Calibration, error) {
 	f, err := openOrdinary(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return kv.ReadCalibration(f)
+	return layout.ReadCalibration(f)
 }
 
 // Save writes a calibration to a folder. It creates the folder if necessary.
-func (m *Model) Save(dir string, c *kv.Calibration) error {
+func (m *Model) Save(dir string, c *layout.Calibration) error {
 	tmp, err := writeCalibration(dir, c)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (m *Model) CanSave(dir string) error {
 
 // writeCalibration writes and syncs a calibration to a new file in a folder, and returns
 // its name.
-func writeCalibration(dir string, c *kv.Calibration) (string, error) {
+func writeCalibration(dir string, c *layout.Calibration) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

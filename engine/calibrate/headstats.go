@@ -1,23 +1,23 @@
 package calibrate
 
-import "godwit/engine/kv"
+import "godwit/engine/kv/layout"
 
 // headStats collects statistics over the rows of all layers.
 type headStats struct {
-	layers []kv.LayerInfo
-	from   int                  // first position that counts
-	heads  [][]*kv.ChannelStats // [layer][KV head]
+	layers []layout.LayerInfo
+	from   int                      // first position that counts
+	heads  [][]*layout.ChannelStats // [layer][KV head]
 }
 
-func newHeadStats(layers []kv.LayerInfo) *headStats {
-	s := &headStats{layers: layers, from: calibrationSinks, heads: make([][]*kv.ChannelStats, len(layers))}
+func newHeadStats(layers []layout.LayerInfo) *headStats {
+	s := &headStats{layers: layers, from: calibrationSinks, heads: make([][]*layout.ChannelStats, len(layers))}
 	for i := range layers {
 		in := &layers[i]
 		if !in.Cached || in.Share >= 0 || in.MLA {
 			continue
 		}
 		for range in.KVHeads {
-			s.heads[i] = append(s.heads[i], kv.NewChannelStats(in.HeadDimK, in.Rotary))
+			s.heads[i] = append(s.heads[i], layout.NewChannelStats(in.HeadDimK, in.Rotary))
 		}
 	}
 	return s
@@ -47,8 +47,8 @@ func (s *headStats) add(layer, pos int, q, k []float32) {
 	}
 }
 
-func (s *headStats) calibration(model string, tokens int) *kv.Calibration {
-	c := &kv.Calibration{Model: model, Tokens: tokens, Layers: make([]kv.LayerCalibration, len(s.layers))}
+func (s *headStats) calibration(model string, tokens int) *layout.Calibration {
+	c := &layout.Calibration{Model: model, Tokens: tokens, Layers: make([]layout.LayerCalibration, len(s.layers))}
 	for i, heads := range s.heads {
 		for _, h := range heads {
 			c.Layers[i].Keys = append(c.Layers[i].Keys, h.Moments())
@@ -63,7 +63,7 @@ func (s *headStats) row() []byte {
 	for i, heads := range s.heads {
 		for _, h := range heads {
 			n := len(out)
-			out = append(out, make([]byte, kv.ChannelRow(s.layers[i].HeadDimK))...)
+			out = append(out, make([]byte, layout.ChannelRow(s.layers[i].HeadDimK))...)
 			h.Get(out[n:])
 		}
 	}
@@ -75,7 +75,7 @@ func (s *headStats) row() []byte {
 func (s *headStats) put(row []byte, read int) bool {
 	for i, heads := range s.heads {
 		for _, h := range heads {
-			n := kv.ChannelRow(s.layers[i].HeadDimK)
+			n := layout.ChannelRow(s.layers[i].HeadDimK)
 			if len(row) < n || h.Put(row[:n], read) != nil {
 				s.clear()
 				return false

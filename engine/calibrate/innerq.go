@@ -7,12 +7,13 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/sched"
 )
 
 // Equalise reads as much of the built-in text as q needs. It returns the table of each layer and KV
 // head, and the number of heads with a table. A layer whose channels are already equal has nil.
-func (m *Model) Equalise(ctx context.Context, q kv.InnerQ, o backend.Options) (tables [][]kv.Channels, heads int, err error) {
+func (m *Model) Equalise(ctx context.Context, q layout.InnerQ, o backend.Options) (tables [][]kv.Channels, heads int, err error) {
 	tokens, err := m.builtinTokens(builtinText)
 	if err != nil {
 		return nil, 0, err
@@ -23,7 +24,7 @@ func (m *Model) Equalise(ctx context.Context, q kv.InnerQ, o backend.Options) (t
 	}
 	tokens = tokens[:min(len(tokens), q.Tokens(layers), calibrationTokens, max(m.Config.Context, 1))]
 	for i := range layers {
-		layers[i].Rotary = kv.Rotary{} // no RoPE: keys are measured as attention reads them
+		layers[i].Rotary = layout.Rotary{} // no RoPE: keys are measured as attention reads them
 	}
 	stats := newHeadStats(layers)
 	stats.from = 0 // every key counts
@@ -31,7 +32,7 @@ func (m *Model) Equalise(ctx context.Context, q kv.InnerQ, o backend.Options) (t
 	if err != nil {
 		return nil, 0, err
 	}
-	err = m.try(ctx, b, len(tokens), DefaultRows, kv.Settings{}, func(t *trial) error { return t.run(sched.Job{Prompt: tokens}) })
+	err = m.try(ctx, b, len(tokens), DefaultRows, layout.Settings{}, func(t *trial) error { return t.run(sched.Job{Prompt: tokens}) })
 	if err = errors.Join(err, b.Close()); err != nil {
 		return nil, 0, err
 	}

@@ -15,7 +15,7 @@ import (
 	"reflect"
 	"strings"
 
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -36,8 +36,8 @@ type partial struct {
 	Body  int       `json:"body"`            // size of the sums or of the calibration, in bytes
 	Sense []float64 `json:"sense,omitempty"` // sensitivities of the first caches, in the order of measuring
 	body  []byte
-	whole *kv.Calibration // nil while keys are being read
-	file  *os.File        // positioned at the saved slot; nil without one
+	whole *layout.Calibration // nil while keys are being read
+	file  *os.File            // positioned at the saved slot; nil without one
 }
 
 const (
@@ -63,7 +63,7 @@ func inputDigest(lists ...[]llm.Token) string {
 }
 
 // readPartial reads the progress that an earlier run saved for the same tokens.
-// It returns fs.ErrNotExist if that is missing, and kv.ErrCalibration if it
+// It returns fs.ErrNotExist if that is missing, and layout.ErrCalibration if it
 // cannot be used.
 func (m *Model) readPartial(dir, input string) (*partial, error) {
 	path := m.partialPath(dir)
@@ -74,7 +74,7 @@ func (m *Model) readPartial(dir, input string) (*partial, error) {
 	p, err := decodePartial(f)
 	if err == nil {
 		if p.Model != m.ID || p.Input != input {
-			err = fmt.Errorf("%w: it belongs to another model or text", kv.ErrCalibration)
+			err = fmt.Errorf("%w: it belongs to another model or text", layout.ErrCalibration)
 		}
 	}
 	if err != nil || p.whole != nil {
@@ -90,41 +90,41 @@ func decodePartial(r io.Reader) (*partial, error) {
 	in := io.TeeReader(r, sum)
 	start := make([]byte, len(partialMagic)+8)
 	if _, err := io.ReadFull(in, start); err != nil {
-		return nil, fmt.Errorf("%w: it ends early", kv.ErrCalibration)
+		return nil, fmt.Errorf("%w: it ends early", layout.ErrCalibration)
 	}
 	version := binary.LittleEndian.Uint32(start[len(partialMagic):])
 	size := binary.LittleEndian.Uint32(start[len(partialMagic)+4:])
 	if string(start[:len(partialMagic)]) != partialMagic || version != partialVersion || size > partialHeader {
-		return nil, fmt.Errorf("%w: it is not a partial calibration of format version %d", kv.ErrCalibration, partialVersion)
+		return nil, fmt.Errorf("%w: it is not a partial calibration of format version %d", layout.ErrCalibration, partialVersion)
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(in, text); err != nil {
-		return nil, fmt.Errorf("%w: it ends early", kv.ErrCalibration)
+		return nil, fmt.Errorf("%w: it ends early", layout.ErrCalibration)
 	}
 	var p partial
 	if err := json.Unmarshal(text, &p); err != nil {
-		return nil, fmt.Errorf("%w: its header does not parse: %w", kv.ErrCalibration, err)
+		return nil, fmt.Errorf("%w: its header does not parse: %w", layout.ErrCalibration, err)
 	}
 	if p.Read < 0 || p.Read > calibrationTokens || p.Body < 0 || p.Body > partialBody {
-		return nil, fmt.Errorf("%w: %d tokens and a body of %d bytes", kv.ErrCalibration, p.Read, p.Body)
+		return nil, fmt.Errorf("%w: %d tokens and a body of %d bytes", layout.ErrCalibration, p.Read, p.Body)
 	}
 	for _, v := range p.Sense {
 		if !(v >= 0) || v-v != 0 {
-			return nil, fmt.Errorf("%w: a sensitivity of %g", kv.ErrCalibration, v)
+			return nil, fmt.Errorf("%w: a sensitivity of %g", layout.ErrCalibration, v)
 		}
 	}
 	body, err := io.ReadAll(io.LimitReader(in, int64(p.Body))) // grows with the file, not with the size that its header claims
 	if err != nil || len(body) < p.Body {
-		return nil, errors.Join(fmt.Errorf("%w: it ends early", kv.ErrCalibration), err)
+		return nil, errors.Join(fmt.Errorf("%w: it ends early", layout.ErrCalibration), err)
 	}
 	want := sum.Sum(nil)
 	got := make([]byte, sha256.Size)
 	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, want) {
-		return nil, fmt.Errorf("%w: it is damaged, because its checksum does not match", kv.ErrCalibration)
+		return nil, fmt.Errorf("%w: it is damaged, because its checksum does not match", layout.ErrCalibration)
 	}
 	p.body = body
 	if p.Read == 0 {
-		p.whole, err = kv.ReadCalibration(bytes.NewReader(body))
+		p.whole, err = layout.ReadCalibration(bytes.NewReader(body))
 	}
 	return &p, err
 }
@@ -208,7 +208,7 @@ func (c *run) resume() *partial {
 		err = p.whole.Check(p.Model, c.layers)
 	}
 	if err == nil && p.whole != nil && known != nil && !sameCalibration(p.whole, known) {
-		err = fmt.Errorf("%w: it belongs to other channels", kv.ErrCalibration)
+		err = fmt.Errorf("%w: it belongs to other channels", layout.ErrCalibration)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -222,7 +222,7 @@ func (c *run) resume() *partial {
 }
 
 // sameCalibration compares the channels but not the sensitivities.
-func sameCalibration(a, b *kv.Calibration) bool {
+func sameCalibration(a, b *layout.Calibration) bool {
 	if a.Tokens != b.Tokens || len(a.Layers) != len(b.Layers) {
 		return false
 	}

@@ -9,12 +9,13 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/sched"
 )
 
 // sense measures the sensitivity of the caches: the model's divergence from f16 with one cache at
 // the fewest bits and all others in f16. It continues from the results of an earlier run.
-func (c *run) sense(ctx context.Context, out *kv.Calibration, old *partial, progress func(float64) error) error {
+func (c *run) sense(ctx context.Context, out *layout.Calibration, old *partial, progress func(float64) error) error {
 	caches := measuredCaches(c.layers)
 	var known []float64
 	if old != nil && old.whole != nil && len(old.Sense) <= len(caches) {
@@ -41,7 +42,7 @@ func (c *run) sense(ctx context.Context, out *kv.Calibration, old *partial, prog
 	if err != nil {
 		return err
 	}
-	err = c.try(ctx, b, len(c.talk), c.Rows, kv.Settings{}, func(t *trial) error {
+	err = c.try(ctx, b, len(c.talk), c.Rows, layout.Settings{}, func(t *trial) error {
 		base, err := c.logits(t)
 		for n := len(known); n < len(caches) && err == nil; n++ {
 			if err = progress(float64(n+1) / float64(len(caches)+1)); err != nil {
@@ -65,7 +66,7 @@ type measuredCache struct {
 	side  kv.Side
 }
 
-func measuredCaches(layers []kv.LayerInfo) []measuredCache {
+func measuredCaches(layers []layout.LayerInfo) []measuredCache {
 	var list []measuredCache
 	for i := range layers {
 		if in := &layers[i]; in.Cached && in.Share < 0 {
@@ -79,8 +80,8 @@ func measuredCaches(layers []kv.LayerInfo) []measuredCache {
 }
 
 // senseOf returns the divergence from base with one cache at the fewest bits.
-func (c *run) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibration, of measuredCache, base []float32) (v float64, err error) {
-	set := kv.Settings{Calibration: out, Span: kv.Span(c.Config.Context), Each: kv.Probe(c.layers, of.layer, of.side), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
+func (c *run) senseOf(ctx context.Context, b backend.Backend, out *layout.Calibration, of measuredCache, base []float32) (v float64, err error) {
+	set := layout.Settings{Calibration: out, Span: layout.Span(c.Config.Context), Each: layout.Probe(c.layers, of.layer, of.side), SWABypass: layout.Off, AutoAsymmetric: layout.Off}
 	err = c.try(ctx, b, len(c.talk), c.Rows, set, func(t *trial) error {
 		got, err := c.logits(t)
 		if err == nil {
@@ -92,7 +93,7 @@ func (c *run) senseOf(ctx context.Context, b backend.Backend, out *kv.Calibratio
 }
 
 // withoutSense returns a copy of a calibration without sensitivities.
-func withoutSense(c *kv.Calibration) *kv.Calibration {
+func withoutSense(c *layout.Calibration) *layout.Calibration {
 	out := *c
 	out.Layers = slices.Clone(c.Layers)
 	for i := range out.Layers {

@@ -35,7 +35,7 @@ func (w *attnWorker) alone(v *attn.Visit) []attn.Visit {
 func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 	lo, hi := max(j.lo, t.cuts.start(chunk)), min(j.hi, t.cuts.start(chunk+1))
 	stride := w.queries.N * attn.Cells
-	p := pages{job: j, t: t}
+	p := jobPages{job: j, t: t}
 	p.find()
 	k, v := t.keys(), t.values()
 	n := hi - lo
@@ -97,7 +97,7 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 // score writes the scores of pages from lo on. It writes the packed form first,
 // for rows that read it. The exact form overwrites the scores of rows that read
 // it, and pinned rows overwrite both.
-func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
+func (t *attention) score(w *attnWorker, p *jobPages, k *read, lo int, visits []attn.Visit) {
 	for i := 0; i < len(visits); {
 		n := k.untilExact(p, len(visits)-i, func(n int) int { return lo + i + n })
 		if n > 0 {
@@ -147,7 +147,7 @@ func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 // accumulate adds the weighted values of pages, each row in the form that it
 // reads. The chunk begins at page lo. The weights of pinned rows are used first
 // and then set to 0.
-func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits []attn.Visit) {
+func (t *attention) accumulate(w *attnWorker, p *jobPages, v *read, lo int, visits []attn.Visit) {
 	before := w.vBytes
 	if lo == 0 && v.pinned != nil && len(visits) > 0 && visits[0].At == 0 {
 		t.accumulatePinned(w, p, v, &visits[0])
@@ -181,7 +181,7 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 
 // accumulatePinned adds the values of the pinned rows and sets their weights in the first page to
 // 0.
-func (t *attention) accumulatePinned(w *attnWorker, p *pages, v *read, first *attn.Visit) {
+func (t *attention) accumulatePinned(w *attnWorker, p *jobPages, v *read, first *attn.Visit) {
 	n := v.pinned.Cells()
 	pinned := first.Used & (^uint64(0) >> (64 - n))
 	if pinned == 0 {

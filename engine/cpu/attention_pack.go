@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -19,8 +20,8 @@ type packOrder struct{ index, of int }
 
 // packOrderOf returns the index of a layer. It is zero if the layer is not
 // packed by page.
-func packOrderOf(l *kv.Layout, layer int) (p packOrder) {
-	packedByPage := func(y *kv.LayerLayout) bool { return y.K.PackedByPage() || y.V.PackedByPage() }
+func packOrderOf(l *layout.Layout, layer int) (p packOrder) {
+	packedByPage := func(y *layout.Layer) bool { return y.K.PackedByPage() || y.V.PackedByPage() }
 	y := &l.Layers[layer]
 	if !packedByPage(y) {
 		return p

@@ -5,8 +5,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// pages describes the pages of a job's span, and how the job's rows read them.
-type pages struct {
+// jobPages describes the pages of a job's span, and how the job's rows read them.
+type jobPages struct {
 	*job
 	t             *attention
 	packed, exact []int32 // page tables; exact is empty without an exact window
@@ -16,7 +16,7 @@ type pages struct {
 }
 
 // find looks up the pages of the job.
-func (p *pages) find() {
+func (p *jobPages) find() {
 	t, j := p.t, p.job
 	b := t.p.b
 	span := &b.Spans[j.span]
@@ -29,7 +29,7 @@ func (p *pages) find() {
 
 // exactRows returns the number of rows of the job that read page pg in exact form.
 // These are the first rows of the job, because later rows see fewer exact pages.
-func (p *pages) exactRows(pg int) int {
+func (p *jobPages) exactRows(pg int) int {
 	if p.exact == nil || p.exact[pg] < 0 {
 		return 0
 	}
@@ -37,7 +37,7 @@ func (p *pages) exactRows(pg int) int {
 }
 
 // cells returns the number of cells of a page.
-func (p *pages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.PageCells) }
+func (p *jobPages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.PageCells) }
 
 // read is K or V of a job, in all forms.
 type read struct {
@@ -57,7 +57,7 @@ func (t *attention) values() read {
 
 // exactRows returns the number of rows that read page pg in exact form on this
 // side.
-func (r *read) exactRows(p *pages, pg int) int {
+func (r *read) exactRows(p *jobPages, pg int) int {
 	if r.exact == nil {
 		return 0
 	}
@@ -66,7 +66,7 @@ func (r *read) exactRows(p *pages, pg int) int {
 
 // untilExact returns the number of leading pages, of n, that no row reads in
 // exact form.
-func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
+func (r *read) untilExact(p *jobPages, n int, page func(i int) int) int {
 	if r.exact == nil || len(p.exact) == 0 {
 		return n
 	}
@@ -79,7 +79,7 @@ func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
 }
 
 // at returns the page in the form that the last row of a job reads.
-func (r *read) at(p *pages, pg int) []byte {
+func (r *read) at(p *jobPages, pg int) []byte {
 	if r.exactRows(p, pg) == p.rows {
 		return r.side.exact.read(p.exact[pg], p.head)
 	}
@@ -87,7 +87,7 @@ func (r *read) at(p *pages, pg int) []byte {
 }
 
 // find fills in visits for the pages from pg on.
-func (r *read) find(visits []attn.Visit, p *pages, pg int) {
+func (r *read) find(visits []attn.Visit, p *jobPages, pg int) {
 	n := r.form.ReadBytes()
 	list := p.packed[pg:][:len(visits)]
 	for i := 0; i < len(list); {

@@ -14,6 +14,8 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -62,8 +64,8 @@ func (r *attnRig) random(seed uint64) {
 type rigRun struct {
 	*attnRig
 	prog   *program
-	layout kv.Layout
-	cache  *kv.Cache
+	layout layout.Layout
+	cache  *pages.Cache
 }
 
 func (r *attnRig) open(t testing.TB) *rigRun {
@@ -97,7 +99,7 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want kv.Want
+	var want layout.Want
 	if want.K, err = kv.Parse(r.k); err == nil {
 		want.V, err = kv.Parse(r.v)
 	}
@@ -105,11 +107,11 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 		t.Fatal(err)
 	}
 	none := 0
-	run.layout, err = kv.Resolve(want, slices.Repeat([]kv.LayerInfo{{
+	run.layout, err = layout.Resolve(want, slices.Repeat([]layout.LayerInfo{{
 		Cached: true, Heads: r.heads, KVHeads: r.kvHeads, HeadDimK: r.dim, HeadDimV: r.dimV,
 		Window: r.window, Share: -1, MLA: r.mla, RopeBase: 10000,
-	}}, layers), kv.Settings{
-		Cells: r.cells, Seqs: cmp.Or(r.seqs, 4), UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
+	}}, layers), layout.Settings{
+		Cells: r.cells, Seqs: cmp.Or(r.seqs, 4), UBatch: r.rows, Policy: &none, AutoAsymmetric: layout.Off, SWABypass: layout.Off,
 		ExactWindow: &r.exact.Newest, ExactSinks: &r.exact.Pinned,
 	})
 	if err != nil {
@@ -125,11 +127,11 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 		t.Fatal(err)
 	}
 	run.prog = p.(*program)
-	o := kv.Options{Copier: p}
+	o := pages.Options{Copier: p}
 	if r.shuffle > 0 {
 		o.Shuffle = rand.New(rand.NewPCG(r.shuffle, 0))
 	}
-	if run.cache, err = kv.New(&run.layout, o); err != nil {
+	if run.cache, err = pages.New(&run.layout, o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -244,7 +246,7 @@ func (r *rigRun) fill(t testing.TB, seq llm.Seq, n int, row func(cell int, side 
 				known[&x[0]] = buf
 			}
 			cell := tables[0][0][c/kv.PageCells]*kv.PageCells + int32(c%kv.PageCells)
-			if err := r.prog.WriteRow(0, s, kv.Packed, cell, buf); err != nil {
+			if err := r.prog.WriteRow(0, s, layout.Packed, cell, buf); err != nil {
 				t.Fatal(err)
 			}
 		}

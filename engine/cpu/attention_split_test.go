@@ -10,6 +10,7 @@ import (
 	"godwit/engine/cpu/attn"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -179,10 +180,10 @@ func TestFind(t *testing.T) {
 		exact[i] = -1
 	}
 	exact[7], exact[8], exact[9], exact[40] = 2, 3, 1, 4
-	at := &attention{attnForms: attnForms{kExact: form}, cache: &layerCache{window: kv.Window{Newest: 4 * 64 * own}}}
+	at := &attention{attnForms: attnForms{kExact: form}, cache: &layerCache{window: layout.Window{Newest: 4 * 64 * own}}}
 	rng := rand.New(rand.NewPCG(14, 14))
 	for order := range 4 {
-		p := pages{job: &job{rows: 1}, t: at, exact: exact}
+		p := jobPages{job: &job{rows: 1}, t: at, exact: exact}
 		for i := range int32(own) {
 			p.packed = append(p.packed, i)
 		}

@@ -7,6 +7,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu/attn"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // cache is the memory of all layers' cells.
@@ -42,9 +43,9 @@ type layerCache struct {
 	group    int
 	kvHeads  int
 	temper   kv.Temper
-	window   kv.Window
-	channels []kv.Channels        // calibration of the keys, one per KV head; nil for none
-	self     []kv.SelfCalibration // calibration of each conversation, by sequence and KV head; nil for none
+	window   layout.Window
+	channels []kv.Channels            // calibration of the keys, one per KV head; nil for none
+	self     []layout.SelfCalibration // calibration of each conversation, by sequence and KV head; nil for none
 	k, v     side
 }
 
@@ -149,18 +150,18 @@ func (s *store) run(page int32, head int) (read, rest []byte) {
 }
 
 // tier returns the store of a tier.
-func (s *side) tier(p kv.Tier) *store {
+func (s *side) tier(p layout.Tier) *store {
 	switch p {
-	case kv.Exact:
+	case layout.Exact:
 		return &s.exact
-	case kv.Pinned:
+	case layout.Pinned:
 		return &s.pinned
 	}
 	return &s.store
 }
 
 // newCache allocates the cells of a layout.
-func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
+func newCache(l *layout.Layout, s backend.Sizes, float bool) (*cache, error) {
 	c := &cache{
 		layers: make([]*layerCache, len(l.Layers)), groups: make([][]*layerCache, len(l.Groups)),
 		forms: map[formKey]*attn.Form{}, memory: map[attnShape]*attnMemory{},
@@ -177,7 +178,7 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
 		if y.K.SelfCalibrated {
 			for range max(l.Settings.Seqs, 1) * y.KVHeads {
-				lc.self = append(lc.self, kv.NewSelfCalibration(y.K.HeadDim, y.Rotary, l.Settings.Span))
+				lc.self = append(lc.self, layout.NewSelfCalibration(y.K.HeadDim, y.Rotary, l.Settings.Span))
 			}
 			c.size += int64(y.K.SelfBytes * max(l.Settings.Seqs, 1))
 		}
@@ -249,7 +250,7 @@ func newSoftmaxes(n, padded int) []softmax {
 	return list
 }
 
-func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn.Options) {
+func (c *cache) side(s *side, l *layout.Layout, y *layout.Layer, pages int, o attn.Options) {
 	x := y.Side(o.Side)
 	s.packedByPage = x.PackedByPage()
 	c.store(&s.store, x.Active, x.HeadDim, y.KVHeads, pages, o)
@@ -330,7 +331,7 @@ func (c *cache) form(k formKey) *attn.Form {
 }
 
 // store returns a tier of one side of a layer.
-func (p *program) store(layer int, s kv.Side, tier kv.Tier) (*store, int, error) {
+func (p *program) store(layer int, s kv.Side, tier layout.Tier) (*store, int, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
 		return nil, 0, err
@@ -343,9 +344,9 @@ func (p *program) store(layer int, s kv.Side, tier kv.Tier) (*store, int, error)
 }
 
 // ReadRow copies the KV heads of a cell to dst as encoded bytes.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
-	if tier == kv.Measured {
-		return p.measured(layer, s, cell, func(o *kv.SelfCalibration, n, h int) error {
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier layout.Tier, cell int32) error {
+	if tier == layout.Measured {
+		return p.measured(layer, s, cell, func(o *layout.SelfCalibration, n, h int) error {
 			o.Get(dst[h*n : (h+1)*n])
 			return nil
 		})
@@ -363,8 +364,8 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell i
 
 // measured calls f for each KV head of a layer, with the head's calibration in
 // a sequence and the size of its row.
-func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.SelfCalibration, n, h int) error) error {
-	n := p.RowBytes(layer, s, kv.Measured)
+func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *layout.SelfCalibration, n, h int) error) error {
+	n := p.RowBytes(layer, s, layout.Measured)
 	if n == 0 {
 		return fmt.Errorf("cpu: layer %d has no calibrations of conversations", layer)
 	}
@@ -376,9 +377,9 @@ func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.SelfCal
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
-	if tier == kv.Measured {
-		return p.measured(layer, s, cell, func(o *kv.SelfCalibration, n, h int) error { return o.Put(src[h*n : (h+1)*n]) })
+func (p *program) WriteRow(layer int, s kv.Side, tier layout.Tier, cell int32, src []byte) error {
+	if tier == layout.Measured {
+		return p.measured(layer, s, cell, func(o *layout.SelfCalibration, n, h int) error { return o.Put(src[h*n : (h+1)*n]) })
 	}
 	st, heads, err := p.store(layer, s, tier)
 	if err != nil {
@@ -393,8 +394,8 @@ func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src [
 }
 
 // RowBytes returns the size of an allocated row of all KV heads.
-func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
-	if tier == kv.Measured {
+func (p *program) RowBytes(layer int, s kv.Side, tier layout.Tier) int {
+	if tier == layout.Measured {
 		if l, err := p.cache.layer(layer); err != nil || l.self == nil || s != kv.K {
 			return 0
 		}
@@ -409,9 +410,9 @@ func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 
 // CopyCells copies n cells of a tier from cell src to cell dst in every layer
 // of a group.
-func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
+func (p *program) CopyCells(group int, tier layout.Tier, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
-		if tier == kv.Measured {
+		if tier == layout.Measured {
 			for i := range n * l.kvHeads {
 				if l.self != nil {
 					l.self[int(dst)*l.kvHeads+i].Copy(&l.self[int(src)*l.kvHeads+i])

@@ -11,6 +11,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu/attn"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // Copied cells contain the rows of their sources, and no other cell changes.
@@ -35,8 +36,8 @@ func TestCopyCells(t *testing.T) {
 		read := func() (rows [][]byte) {
 			for cell := range int32(cells) {
 				for _, s := range []kv.Side{kv.K, kv.V} {
-					row := make([]byte, r.prog.RowBytes(0, s, kv.Packed))
-					if err := r.prog.ReadRow(row, 0, s, kv.Packed, cell); err != nil {
+					row := make([]byte, r.prog.RowBytes(0, s, layout.Packed))
+					if err := r.prog.ReadRow(row, 0, s, layout.Packed, cell); err != nil {
 						t.Fatal(err)
 					}
 					rows = append(rows, row)
@@ -47,7 +48,7 @@ func TestCopyCells(t *testing.T) {
 		for _, m := range []struct{ dst, src, n int }{{64, 0, 64}, {192, 64, 70}, {0, 192, 128}, {65, 192, 64}, {256, 3, 64}, {320, 0, 5}} {
 			want := read()
 			copy(want[2*m.dst:2*(m.dst+m.n)], want[2*m.src:2*(m.src+m.n)])
-			if err := r.prog.CopyCells(0, kv.Packed, int32(m.dst), int32(m.src), m.n); err != nil {
+			if err := r.prog.CopyCells(0, layout.Packed, int32(m.dst), int32(m.src), m.n); err != nil {
 				t.Fatal(err)
 			}
 			for i, row := range read() {
@@ -171,14 +172,14 @@ func movesAsymmetric(t *testing.T, asymmetric *rigRun, page int32) {
 	k := &asymmetric.prog.cache.layers[0].k.store
 	asymmetricCell := (5 - 64%5) % 5
 	for name, move := range map[string]func() error{
-		"a page": func() error { return asymmetric.prog.CopyCells(0, kv.Packed, to, from, kv.PageCells) },
-		"a cell": func() error { return asymmetric.prog.CopyCells(0, kv.Packed, to+7, from+int32(asymmetricCell), 1) },
+		"a page": func() error { return asymmetric.prog.CopyCells(0, layout.Packed, to, from, kv.PageCells) },
+		"a cell": func() error { return asymmetric.prog.CopyCells(0, layout.Packed, to+7, from+int32(asymmetricCell), 1) },
 		"a row": func() error {
-			row := make([]byte, asymmetric.prog.RowBytes(0, kv.K, kv.Packed))
-			if err := asymmetric.prog.ReadRow(row, 0, kv.K, kv.Packed, from+int32(asymmetricCell)); err != nil {
+			row := make([]byte, asymmetric.prog.RowBytes(0, kv.K, layout.Packed))
+			if err := asymmetric.prog.ReadRow(row, 0, kv.K, layout.Packed, from+int32(asymmetricCell)); err != nil {
 				return err
 			}
-			return asymmetric.prog.WriteRow(0, kv.K, kv.Packed, to+1, row)
+			return asymmetric.prog.WriteRow(0, kv.K, layout.Packed, to+1, row)
 		},
 	} {
 		k.mark(last, 0, 0, false)

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // compiler turns a plan into stages. Consecutive row-wise nodes become one stage
@@ -65,9 +65,9 @@ func (c *compiler) countReaders() []readers {
 type rowOp func(row int)
 
 // Compile prepares a plan.
-func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layout, s backend.Sizes) (backend.Program, error) {
+func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, l *layout.Layout, s backend.Sizes) (backend.Program, error) {
 	p := &program{
-		backend: b, plan: plan, layout: layout, sizes: s,
+		backend: b, plan: plan, layout: l, sizes: s,
 		acts: make([]*kernel.Acts, len(plan.Values)),
 		span: make([]int32, s.Rows), input: plan.InputWidth(),
 	}
@@ -75,10 +75,10 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	if p.weights, err = b.prepare(ctx, plan, s); err != nil {
 		return nil, err
 	}
-	if p.cache, err = newCache(layout, s, b.options.FloatAttn); err != nil {
+	if p.cache, err = newCache(l, s, b.options.FloatAttn); err != nil {
 		return nil, errors.Join(err, p.weights.release())
 	}
-	p.skips = make([]attnCount, len(layout.Layers)*b.pool.workers)
+	p.skips = make([]attnCount, len(l.Layers)*b.pool.workers)
 	for range b.pool.workers {
 		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
 	}

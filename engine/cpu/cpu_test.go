@@ -11,6 +11,7 @@ import (
 	"godwit/engine/cpu"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -69,7 +70,7 @@ func (w wrong) Open(i int, o backend.Options) (backend.Backend, error) {
 	return wrongBackend{b, w.runs}, err
 }
 
-func (w wrongBackend) Compile(ctx context.Context, p *graph.Plan, l *kv.Layout, s backend.Sizes) (backend.Program, error) {
+func (w wrongBackend) Compile(ctx context.Context, p *graph.Plan, l *layout.Layout, s backend.Sizes) (backend.Program, error) {
 	prog, err := w.Backend.Compile(ctx, p, l, s)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func (x *index) choose(worker, row int) {
 
 // scoreChunk writes the scores of the positions of pages lo to hi-1.
 func (x *index) scoreChunk(w *attnWorker, j *job, lo, hi int, scores []float32) {
-	p := pages{job: j, t: x.attention}
+	p := jobPages{job: j, t: x.attention}
 	p.find()
 	k := x.keys()
 	visits := w.keys[:hi-lo]

@@ -82,7 +82,7 @@ func (t *attention) prefetchFirst(j *job) {
 	if len(t.p.b.Tokens) > 1 || j.chunk > 0 {
 		return
 	}
-	p := pages{job: j, t: t}
+	p := jobPages{job: j, t: t}
 	p.find()
 	k := t.keys()
 	for i := j.lo; i < min(j.lo+t.kForm.Ahead(), j.hi-1); i++ {
@@ -113,7 +113,7 @@ func (t *attention) firstOfNextJob(j *job) []byte {
 	}
 	next.first = b.Spans[next.span].First
 	lo, _ := t.pages(b.Spans[next.span], next.first, 1)
-	p := pages{job: &next, t: t}
+	p := jobPages{job: &next, t: t}
 	p.find()
 	k := t.keys()
 	return k.at(&p, lo)

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -19,7 +19,7 @@ var _ backend.Program = (*program)(nil)
 type program struct {
 	backend *Backend
 	plan    *graph.Plan
-	layout  *kv.Layout
+	layout  *layout.Layout
 	sizes   backend.Sizes
 	input   int // number of values per row that the batch supplies
 

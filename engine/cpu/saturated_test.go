@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -70,17 +71,17 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 		for pos, tok := range tokens {
 			for h := range r.kvHeads {
 				x := r.table[int(tok)*r.width()+at+h*l.HeadDim:][:l.HeadDim]
-				for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
+				for _, tier := range []layout.Tier{layout.Pinned, layout.Exact, layout.Packed} {
 					form := l.Form(tier)
 					last := pos | (kv.PageCells - 1) // last position of the page; the page is packed when no row reads it exactly any more
-					waits := tier == kv.Packed && l.PackedByPage() && last > len(tokens)-y.Exact.Newest
-					if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
+					waits := tier == layout.Packed && l.PackedByPage() && last > len(tokens)-y.Exact.Newest
+					if form == nil || waits || tier == layout.Pinned && pos >= y.Exact.Pinned {
 						continue
 					}
 					buf, back := make([]byte, form.RowBytes(l.HeadDim)), make([]float32, l.HeadDim)
 					at := kv.At{Pos: pos, RopeBase: 10000}
 					n[s] += int64(form.Encode(buf, x, at))
-					if tier == kv.Exact && l.PackedByPage() { // the packed form is encoded from the exact form
+					if tier == layout.Exact && l.PackedByPage() { // the packed form is encoded from the exact form
 						form.Decode(back, buf, at)
 						x = back
 					}

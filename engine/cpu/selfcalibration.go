@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -21,7 +22,7 @@ func (t *attention) channels(seq int32, head int) *kv.Channels {
 
 // measuring reports whether a span has rows from which its conversation
 // calibrates itself.
-func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
+func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < layout.SelfRows }
 
 // measureTasks returns the number of spans that calibrate, times the number of
 // KV heads.

@@ -19,6 +19,7 @@ import (
 	"godwit/engine/eval"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/testmodel"
 )
@@ -353,7 +354,7 @@ func openPolicy(t *testing.T, path string, p kv.Pair, policy *int) *engine.Engin
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.Open(t.Context(), path, engine.Options{Context: 512, Parallel: 1, Want: want, KV: kv.Settings{Policy: policy}})
+	e, err := engine.Open(t.Context(), path, engine.Options{Context: 512, Parallel: 1, Want: want, KV: layout.Settings{Policy: policy}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"godwit/engine/eval"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // little is a size for the tiny models, which have 320 tokens in their
@@ -294,10 +295,10 @@ func checkReport(t *testing.T, cells []eval.Cell) {
 func TestRecommend(t *testing.T) {
 	path := golden.Small(t, tiny)
 	pairs := []kv.Pair{{K: "f16", V: "f16"}, {K: "q8_0", V: "q8_0"}, {K: "q4_0", V: "q4_0"}, {K: "Q4_0", V: "q4_0"}}
-	plan := func(p kv.Pair, context int) (kv.Plan, error) {
+	plan := func(p kv.Pair, context int) (layout.Plan, error) {
 		want, err := engine.ParseCacheTypes(p.K, p.V)
 		if err != nil {
-			return kv.Plan{}, err
+			return layout.Plan{}, err
 		}
 		return engine.PlanFile(path, tiny, engine.Options{Context: context, Parallel: 1, Want: want})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // Limits is the quality loss that a pair of types may have.
@@ -30,7 +31,7 @@ type Ask struct {
 	Pairs   []kv.Pair
 	Limits  Limits
 	// Plan describes the cache of a pair for a context, from metadata alone.
-	Plan func(p kv.Pair, context int) (kv.Plan, error)
+	Plan func(p kv.Pair, context int) (layout.Plan, error)
 }
 
 // Recommendation is the smallest pair within the limits.
@@ -61,7 +62,7 @@ type Verdict struct {
 // candidate is a pair with its plan.
 type candidate struct {
 	kv.Pair
-	plan kv.Plan
+	plan layout.Plan
 }
 
 // Recommend measures pairs from the smallest up, until one is within the
@@ -130,8 +131,8 @@ func (a *Ask) candidates() ([]candidate, error) {
 }
 
 // samePlan reports whether two plans use the same types in every layer.
-func samePlan(a, b *kv.Plan) bool {
-	return slices.EqualFunc(a.Layers, b.Layers, func(x, y kv.PlanLayer) bool {
+func samePlan(a, b *layout.Plan) bool {
+	return slices.EqualFunc(a.Layers, b.Layers, func(x, y layout.PlanLayer) bool {
 		return x.K.Active == y.K.Active && x.V.Active == y.V.Active
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/shaders"
 )
 
@@ -319,12 +320,12 @@ func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, e
 	if d.pinned.buffer == nil {
 		return nil
 	}
-	return c.encode(t, form.Pinned, &d.pinned, shaders.Target{Tier: kv.Pinned, Pinned: d.pinned.page, Side: s}, exact)
+	return c.encode(t, form.Pinned, &d.pinned, shaders.Target{Tier: layout.Pinned, Pinned: d.pinned.page, Side: s}, exact)
 }
 
 // target describes the exact tier of a side as a target for encoding.
 func (s *side) target(of kv.Side, m *image) shaders.Target {
-	return shaders.Target{Tier: kv.Exact, Side: of, Exact: m.exact, Private: s.exact.private, Passing: int(s.passing / imageAlign)}
+	return shaders.Target{Tier: layout.Exact, Side: of, Exact: m.exact, Private: s.exact.private, Passing: int(s.passing / imageAlign)}
 }
 
 // encode adds the launches that write K or V to one tier.
@@ -334,7 +335,7 @@ func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target s
 		return err
 	}
 	cache := place{Bind{to.buffer, to.at}, to.buffer.Size() - to.at}
-	if target.Tier == kv.Pinned {
+	if target.Tier == layout.Pinned {
 		cache.size = int64(max(c.p.layout.Settings.Seqs, 1) * to.page * t.KVHeads * to.head)
 	}
 	for _, l := range form.Encode(t.KVHeads, target) {

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -29,8 +30,8 @@ type image struct {
 	input   int64
 	width   int // number of values per row of input
 	tiles   []*tiles
-	windows []kv.Window // window of each group
-	tables  int64       // pages, [group][span][stride]; the exact pages of a span follow its other pages
+	windows []layout.Window // window of each group
+	tables  int64           // pages, [group][span][stride]; the exact pages of a span follow its other pages
 	size    int64
 }
 
@@ -40,8 +41,8 @@ type image struct {
 type tiles struct {
 	at     int64
 	rows   int
-	window kv.Window // range of positions that is kept exactly
-	n      int       // number of tiles in this batch
+	window layout.Window // range of positions that is kept exactly
+	n      int           // number of tiles in this batch
 }
 
 // imageAlign aligns every array for any kernel.
@@ -78,7 +79,7 @@ func newImage(p *program) *image {
 }
 
 // tilesOf returns the tiles of at most rows rows for layers with an exact window.
-func (m *image) tilesOf(rows int, w kv.Window) *tiles {
+func (m *image) tilesOf(rows int, w layout.Window) *tiles {
 	w.Pinned = 0
 	for _, t := range m.tiles {
 		if t.rows == rows && t.window == w {

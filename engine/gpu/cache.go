@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // cache is the memory of all layers' cells. A page holds encoded bytes. All
@@ -20,7 +21,7 @@ type cache struct {
 type layerCache struct {
 	group   int
 	kvHeads int
-	layout  *kv.LayerLayout
+	layout  *layout.Layer
 	self    *selfCalibration // calibrations of the conversations; nil if they do not calibrate themselves
 	sides   [2]side
 }
@@ -42,13 +43,13 @@ type cells struct {
 
 // tier returns the cells of a tier. It returns empty cells for tiers that
 // devices do not hold.
-func (s *side) tier(p kv.Tier) *cells {
+func (s *side) tier(p layout.Tier) *cells {
 	switch p {
-	case kv.Exact:
+	case layout.Exact:
 		return &s.exact
-	case kv.Pinned:
+	case layout.Pinned:
 		return &s.pinned
-	case kv.Packed:
+	case layout.Packed:
 		return &s.packed
 	}
 	return new(cells)
@@ -109,7 +110,7 @@ func (p *program) newCache() error {
 	for _, g := range c.groups {
 		for _, lc := range g {
 			for s := range lc.sides {
-				for _, tier := range []kv.Tier{kv.Packed, kv.Exact, kv.Pinned} {
+				for _, tier := range []layout.Tier{layout.Packed, layout.Exact, layout.Pinned} {
 					d := lc.sides[s].tier(tier)
 					c.cells = append(c.cells, make([]byte, max(0, d.page*d.head-len(c.cells)))...)
 				}
@@ -182,7 +183,7 @@ func (c *cache) layer(i int) (*layerCache, error) {
 }
 
 // cells returns a tier of one side of a layer.
-func (p *program) cells(layer int, s kv.Side, tier kv.Tier) (*layerCache, *cells, error) {
+func (p *program) cells(layer int, s kv.Side, tier layout.Tier) (*layerCache, *cells, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
 		return nil, nil, err
@@ -195,8 +196,8 @@ func (p *program) cells(layer int, s kv.Side, tier kv.Tier) (*layerCache, *cells
 }
 
 // RowBytes returns the size of an allocated row of all KV heads.
-func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
-	if tier == kv.Measured {
+func (p *program) RowBytes(layer int, s kv.Side, tier layout.Tier) int {
+	if tier == layout.Measured {
 		if l, err := p.cache.layer(layer); err != nil || l.self == nil || s != kv.K {
 			return 0
 		}
@@ -210,9 +211,9 @@ func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 }
 
 // ReadRow copies the KV heads of a cell to dst as encoded bytes.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
-	if tier == kv.Measured {
-		_, err := p.measuredRow(layer, s, dst, cell, func(o *kv.SelfCalibration, part []byte) error {
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier layout.Tier, cell int32) error {
+	if tier == layout.Measured {
+		_, err := p.measuredRow(layer, s, dst, cell, func(o *layout.SelfCalibration, part []byte) error {
 			o.Get(part)
 			return nil
 		})
@@ -226,9 +227,9 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell i
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
-	if tier == kv.Measured {
-		o, err := p.measuredRow(layer, s, src, cell, (*kv.SelfCalibration).Put)
+func (p *program) WriteRow(layer int, s kv.Side, tier layout.Tier, cell int32, src []byte) error {
+	if tier == layout.Measured {
+		o, err := p.measuredRow(layer, s, src, cell, (*layout.SelfCalibration).Put)
 		if err == nil {
 			err = p.upload(o, cell)
 		}
@@ -243,8 +244,8 @@ func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src [
 
 // CopyCells copies n cells of a tier from cell src to cell dst in every layer
 // of a group.
-func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
-	if tier == kv.Measured {
+func (p *program) CopyCells(group int, tier layout.Tier, dst, src int32, n int) error {
+	if tier == layout.Measured {
 		return p.copyMeasured(group, dst, src, n)
 	}
 	for _, l := range p.cache.groups[group] {

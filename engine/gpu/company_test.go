@@ -14,6 +14,8 @@ import (
 	"godwit/engine/gpu"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/shaders/emu"
 )
@@ -21,8 +23,8 @@ import (
 // layer is one attention layer between matrices.
 type layer struct {
 	plan   *graph.Plan
-	layout kv.Layout
-	cache  *kv.Cache
+	layout layout.Layout
+	cache  *pages.Cache
 	prog   backend.Program
 }
 
@@ -52,9 +54,9 @@ func newLayer(t *testing.T, d gpu.Device) *layer {
 	if l.plan, err = g.Finish(g.Linear(g.Gather(g.Add(x, y)), weight("output", n, 16), nil)); err != nil {
 		t.Fatal(err)
 	}
-	l.layout, err = kv.Resolve(kv.Want{K: kv.Q8_0, V: kv.F16}, []kv.LayerInfo{{
+	l.layout, err = layout.Resolve(layout.Want{K: kv.Q8_0, V: kv.F16}, []layout.LayerInfo{{
 		Cached: true, Heads: layerHeads, KVHeads: layerHeads / 2, HeadDimK: layerDim, HeadDimV: layerDim, Share: -1,
-	}}, kv.Settings{Cells: 2048, Seqs: 20, UBatch: 128})
+	}}, layout.Settings{Cells: 2048, Seqs: 20, UBatch: 128})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func newLayer(t *testing.T, d gpu.Device) *layer {
 	if l.prog, err = b.Compile(context.Background(), l.plan, &l.layout, sizes); err != nil {
 		t.Fatal(err)
 	}
-	l.cache, err = kv.New(&l.layout, kv.Options{Copier: l.prog, Shuffle: rand.New(rand.NewPCG(1, 1))})
+	l.cache, err = pages.New(&l.layout, pages.Options{Copier: l.prog, Shuffle: rand.New(rand.NewPCG(1, 1))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/shaders"
 )
 
@@ -83,11 +83,11 @@ func (b *Backend) pipeline(kernel string, c shaders.Constants) (Pipeline, error)
 
 // Compile prepares a plan: weights, cache and scratch memory on the device, and
 // the list of launches.
-func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layout, s backend.Sizes) (backend.Program, error) {
-	if err := holds(layout, b.name()); err != nil {
+func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, l *layout.Layout, s backend.Sizes) (backend.Program, error) {
+	if err := holds(l, b.name()); err != nil {
 		return nil, err
 	}
-	p := &program{b: b, dev: b.dev, plan: plan, layout: layout, sizes: s, out: plan.Values[plan.Output], graphs: map[graphKey]Graph{}}
+	p := &program{b: b, dev: b.dev, plan: plan, layout: l, sizes: s, out: plan.Values[plan.Output], graphs: map[graphKey]Graph{}}
 	for _, n := range plan.Nodes {
 		if _, ok := n.Op.(graph.Pool); ok {
 			p.pools = true

@@ -4,16 +4,16 @@ import (
 	"fmt"
 
 	"godwit/engine/backend"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/shaders"
 )
 
 // Holds returns backend.ErrUnsupported if a cache of the layout has no kernel.
 // Compile returns the same error. Holds opens no device.
-func (d Driver) Holds(l *kv.Layout) error { return holds(l, d.Kind) }
+func (d Driver) Holds(l *layout.Layout) error { return holds(l, d.Kind) }
 
 // holds does the same as Holds, with a device name for the error.
-func holds(l *kv.Layout, device string) error {
+func holds(l *layout.Layout, device string) error {
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		own := y
@@ -39,8 +39,8 @@ func holds(l *kv.Layout, device string) error {
 }
 
 // caches describes K and V of a layer to kernels.
-func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error) {
-	side := func(s *kv.SideLayout, ropeBase float32) (*shaders.Cache, error) {
+func caches(y *layout.Layer, ropeBase float32) (k, v *shaders.Cache, err error) {
+	side := func(s *layout.Side, ropeBase float32) (*shaders.Cache, error) {
 		c, err := shaders.NewCache(s.Active, s.HeadDim, ropeBase)
 		if err == nil {
 			err = c.Beside(s.Exact, s.Pinned)

@@ -9,6 +9,7 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // TestHolds checks that Holds and Compile agree, for every cache type at usual
@@ -23,9 +24,9 @@ func TestHolds(t *testing.T) {
 	for _, typ := range kv.Types() {
 		for _, dim := range []int{64, 80, 576, 640, 1000} {
 			for _, newest := range []int{0, 64} { // and as many pinned rows
-				l, err := kv.Resolve(kv.Want{K: typ, V: typ}, []kv.LayerInfo{{
+				l, err := layout.Resolve(layout.Want{K: typ, V: typ}, []layout.LayerInfo{{
 					Cached: true, Heads: 2, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,
-				}}, kv.Settings{Cells: 64, Seqs: 1, UBatch: 1, ExactWindow: &newest, ExactSinks: &newest})
+				}}, layout.Settings{Cells: 64, Seqs: 1, UBatch: 1, ExactWindow: &newest, ExactSinks: &newest})
 				if err != nil {
 					t.Fatal(err)
 				}

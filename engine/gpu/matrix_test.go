@@ -10,6 +10,7 @@ import (
 	"godwit/engine/backend/backendtest"
 	"godwit/engine/backend/backendtest/gotest"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/shaders"
 )
 
@@ -35,13 +36,13 @@ func TestAttentionMatrix(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%s/%d/%d", k.Name, v.Name, dim, heads), func(t *testing.T) { backendtest.CheckAttention(gotest.Of(t), b, a) })
 	}
 	types := slices.DeleteFunc(slices.Clone(kv.Types()), func(typ *kv.Type) bool {
-		layout, err := kv.Resolve(kv.Want{K: typ, V: typ}, []kv.LayerInfo{{
+		l, err := layout.Resolve(layout.Want{K: typ, V: typ}, []layout.LayerInfo{{
 			Cached: true, Heads: 1, KVHeads: 1, HeadDimK: 128, HeadDimV: 128, Share: -1,
-		}}, kv.Settings{Cells: kv.PageCells, Seqs: 1})
+		}}, layout.Settings{Cells: kv.PageCells, Seqs: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = shaders.NewCache(layout.Layers[0].K.Active, 128, 0)
+		_, err = shaders.NewCache(l.Layers[0].K.Active, 128, 0)
 		if errors.Is(err, shaders.ErrForm) {
 			t.Log(err)
 			return true

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/shaders"
 )
@@ -78,7 +79,7 @@ func (p *program) newPacks() error {
 }
 
 // of returns the list of a side of a layer, or nil if it has none.
-func (k *packs) of(y *kv.LayerLayout, s kv.Side, l *kv.Layout) *packSide {
+func (k *packs) of(y *layout.Layer, s kv.Side, l *layout.Layout) *packSide {
 	for _, p := range k.sides {
 		if &l.Layers[p.layer] == y && p.side == s {
 			return p

@@ -7,7 +7,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -16,7 +16,7 @@ type program struct {
 	b      *Backend
 	dev    Device
 	plan   *graph.Plan
-	layout *kv.Layout
+	layout *layout.Layout
 	sizes  backend.Sizes
 	out    graph.Info
 

@@ -5,6 +5,7 @@ import (
 
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -12,7 +13,7 @@ import (
 // It is measured on the host. The resulting channels are on the device, as
 // [sequence][KV head][value].
 type selfCalibration struct {
-	list       []kv.SelfCalibration // by sequence and KV head
+	list       []layout.SelfCalibration // by sequence and KV head
 	mean, gain place
 	heads, dim int
 }
@@ -22,11 +23,11 @@ func (o *selfCalibration) each() int { return o.heads * o.dim }
 
 // newSelfCalibration allocates the calibrations of a layer. Channels that have
 // not been measured yet leave keys unchanged.
-func (p *program) newSelfCalibration(y *kv.LayerLayout) (*selfCalibration, error) {
+func (p *program) newSelfCalibration(y *layout.Layer) (*selfCalibration, error) {
 	seqs := max(p.layout.Settings.Seqs, 1)
 	o := &selfCalibration{heads: y.KVHeads, dim: y.K.HeadDim}
 	for range seqs * o.heads {
-		o.list = append(o.list, kv.NewSelfCalibration(o.dim, y.Rotary, p.layout.Settings.Span))
+		o.list = append(o.list, layout.NewSelfCalibration(o.dim, y.Rotary, p.layout.Settings.Span))
 	}
 	p.used.Cache += int64(y.K.SelfBytes * seqs)
 	ones := make([]float32, seqs*o.each())
@@ -45,7 +46,7 @@ func (p *program) newSelfCalibration(y *kv.LayerLayout) (*selfCalibration, error
 }
 
 // of returns the calibration of a sequence's KV heads.
-func (o *selfCalibration) of(seq int32) []kv.SelfCalibration {
+func (o *selfCalibration) of(seq int32) []layout.SelfCalibration {
 	return o.list[int(seq)*o.heads:][:o.heads]
 }
 
@@ -82,7 +83,7 @@ func (p *program) measures(b *llm.Batch) bool {
 }
 
 // measuring reports whether a span has rows that calibrate its conversation.
-func measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
+func measuring(s *llm.Span) bool { return s.Len-s.Rows < layout.SelfRows }
 
 // measure copies the keys and queries of the calibrating rows to the host,
 // after the layer has written its cells and before packed pages are read. Only
@@ -109,10 +110,10 @@ func (c *compiler) measure(t *attention) {
 
 func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error {
 	o, first := t.cache.self, s.Len-s.Rows
-	rows := min(s.Rows, kv.SelfRows-first)
+	rows := min(s.Rows, layout.SelfRows-first)
 	kw, qw := o.heads*o.dim, t.Heads*o.dim
 	if len(p.measured) < rows*(kw+qw) {
-		p.measured = make([]float32, kv.SelfRows*(kw+qw))
+		p.measured = make([]float32, layout.SelfRows*(kw+qw))
 	}
 	k, q := p.measured[:rows*kw], p.measured[rows*kw:][:rows*qw]
 	if err := p.dev.Download(bytesOf(k), key.bind.Buffer, key.bind.Offset+int64(4*s.First*kw)); err != nil {
@@ -128,7 +129,7 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 			one.Add(first+r, k[r*kw+h*o.dim:][:o.dim], q[r*qw+h*group:][:group])
 		}
 	}
-	if first+rows < kv.SelfRows {
+	if first+rows < layout.SelfRows {
 		return nil
 	}
 	return p.upload(o, int32(s.Seq))
@@ -136,8 +137,8 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 
 // measuredRow calls f for each KV head of a layer of a sequence, with the
 // head's calibration and its part of a row.
-func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.SelfCalibration, part []byte) error) (*selfCalibration, error) {
-	n := p.RowBytes(layer, s, kv.Measured)
+func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *layout.SelfCalibration, part []byte) error) (*selfCalibration, error) {
+	n := p.RowBytes(layer, s, layout.Measured)
 	if n == 0 {
 		return nil, fmt.Errorf("gpu: layer %d has no calibrations of conversations", layer)
 	}

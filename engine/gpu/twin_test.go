@@ -14,6 +14,8 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -42,7 +44,7 @@ const (
 // and the last logits.
 type twin struct {
 	prog   backend.Program
-	cache  *kv.Cache
+	cache  *pages.Cache
 	rng    *rand.Rand
 	logits []float32
 }
@@ -51,7 +53,7 @@ type twin struct {
 // same batches.
 type twins struct {
 	twinCase
-	layout kv.Layout
+	layout layout.Layout
 	plan   *graph.Plan
 	gpu    twin
 	cpu    twin
@@ -98,7 +100,7 @@ func (w *twins) build(t *testing.T) {
 	g := graph.NewBuilder()
 	y := g.Embed(weight(x, qw+2*kw, twinVocab), 1, graph.ByToken)
 	var sum graph.Value
-	var info []kv.LayerInfo
+	var info []layout.LayerInfo
 	for i := range twinLayers {
 		a := graph.Attention{
 			Layer: i, Heads: twinHeads, KVHeads: twinKVHeads, DimK: w.dim, DimV: w.dim, Scale: float32(1 / math.Sqrt(float64(w.dim))),
@@ -120,7 +122,7 @@ func (w *twins) build(t *testing.T) {
 		} else {
 			sum = g.Add(sum, g.Scale(out, float32(i+1)))
 		}
-		info = append(info, kv.LayerInfo{
+		info = append(info, layout.LayerInfo{
 			Layer: i, Cached: true, Heads: twinHeads, KVHeads: twinKVHeads, HeadDimK: w.dim, HeadDimV: a.DimV, Window: a.Window, Share: -1, MLA: w.mla, RopeBase: 10000,
 		})
 	}
@@ -132,14 +134,14 @@ func (w *twins) build(t *testing.T) {
 }
 
 // resolve makes the layout of the cache.
-func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channels) {
+func (w *twins) resolve(t *testing.T, info []layout.LayerInfo, channels []kv.Channels) {
 	t.Helper()
 	zero := 0
-	s := kv.Settings{
-		Cells: 1024, Seqs: 3, UBatch: 192, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
+	s := layout.Settings{
+		Cells: 1024, Seqs: 3, UBatch: 192, Policy: &zero, AutoAsymmetric: layout.Off, SWABypass: layout.Off,
 		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Pinned, Uncalibrated: w.self, SelfCalibrate: w.self,
 	}
-	var want kv.Want
+	var want layout.Want
 	var err error
 	if want.K, err = kv.Parse(w.k); err == nil {
 		want.V, err = kv.Parse(w.v)
@@ -147,7 +149,7 @@ func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channel
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.layout, err = kv.Resolve(want, info, s); err != nil {
+	if w.layout, err = layout.Resolve(want, info, s); err != nil {
 		t.Fatal(err)
 	}
 	for i := range w.layout.Layers {
@@ -174,7 +176,7 @@ func (w *twins) open(t *testing.T, d backend.Driver) twin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := kv.New(&w.layout, kv.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
+	cache, err := pages.New(&w.layout, pages.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ func (c *Channels) restore(k []float32) {
 	}
 }
 
-// fits reports whether c is finite and has headDim values.
-func (c *Channels) fits(headDim int) bool {
+// Fits reports whether c is finite and has headDim values.
+func (c *Channels) Fits(headDim int) bool {
 	if len(c.Mean) != headDim || len(c.Gain) != headDim {
 		return false
 	}

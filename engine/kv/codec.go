@@ -201,6 +201,13 @@ func putF16(block []byte, at int, v float32) (saturated int) {
 	return saturated
 }
 
+// RoundF16 rounds v to f16; too large values become the largest one.
+func RoundF16(v float32) float32 {
+	var b [2]byte
+	putF16(b[:], 0, v)
+	return f16At(b[:], 0)
+}
+
 // encodeFloats stores plain floats. f16 saturates like a scale; bf16 and f32
 // keep infinity and NaN.
 func encodeFloats(dst []byte, src []float32, t dtype.Type) (saturated int) {

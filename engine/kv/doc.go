@@ -1,11 +1,12 @@
-// Package kv holds the KV cache types, decides which type each layer gets, and
-// keeps the page tables of sequences. It holds no cell memory: cells are in a
-// backend, which reads and writes them through Rows.
+// Package kv holds the KV cache types and their bytes. Its packages build on each
+// other: layout decides which type each layer gets and how much memory that takes,
+// and pages keeps the page tables of sequences. None of them holds cells. Those are
+// in a backend, which reads and writes them through pages.Rows.
 //
 //	k, err := kv.Parse("q8_0")
 //	v, err := kv.Parse("turbo3")
-//	layout, err := kv.Resolve(kv.Want{K: k, V: v}, layers, kv.Settings{Cells: 8192, Seqs: 4, UBatch: 512})
-//	cache, err := kv.New(&layout, kv.Options{Copier: program})
+//	l, err := layout.Resolve(layout.Want{K: k, V: v}, layers, layout.Settings{Cells: 8192, Seqs: 4, UBatch: 512})
+//	cache, err := pages.New(&l, pages.Options{Copier: program})
 //	err = cache.Extend(seq, 100)
 //	cache.Fill(&batch)
 //
@@ -27,13 +28,13 @@
 //	page table   pages of a sequence, in order of position
 //	group        layers with the same window and exact window; they share page tables
 //	side         K or V of a layer
-//	tier         one copy of a row: packed, exact, pinned, or measured (Tier)
+//	tier         one copy of a row: packed, exact, pinned, or measured (layout.Tier)
 //	packed       stored in the cache type that the user chose
 //	exact        stored in nearly full precision: the newest positions
 //	pinned       stored exactly for good: the first positions. Settings, session
 //	             files and documents call them attention sinks
 //	measured     the statistics of a self-calibration
-//	slice        a range of a Layout's layers (Layout.Slice)
+//	slice        a range of a layout's layers (Layout.Slice)
 //	private      pages in a layer's own memory, unlike passing pages
 //	budget       memory of one conversation, which decides its exact window by position
 //	reserve      part of a budget for the next chunk

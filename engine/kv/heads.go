@@ -9,14 +9,14 @@ import (
 // support.
 var ErrHead = errors.New("kv: head size does not fit")
 
-// maxHeadDim bounds head sizes, so that hostile ones cannot cause large
+// MaxHeadDim bounds head sizes, so that hostile ones cannot cause large
 // allocations.
-const maxHeadDim = 1 << 14
+const MaxHeadDim = 1 << 14
 
 // Form returns the encoding of t for a head size and side: t itself, or the
 // variant that serves it.
 func (t *Type) Form(headDim int, s Side) *Type {
-	if t.Cut != nil && headDim > 0 && headDim <= maxHeadDim {
+	if t.Cut != nil && headDim > 0 && headDim <= MaxHeadDim {
 		return t.Cut.form(headDim)
 	}
 	for _, v := range t.Variants {
@@ -30,7 +30,7 @@ func (t *Type) Form(headDim int, s Side) *Type {
 // holds reports whether t, a form, can store heads of headDim unchanged.
 func (t *Type) holds(headDim int) bool {
 	switch {
-	case headDim <= 0 || headDim > maxHeadDim:
+	case headDim <= 0 || headDim > MaxHeadDim:
 		return false
 	case t.Cut != nil:
 		return true
@@ -60,18 +60,18 @@ func (t *Type) Hold(headDim int) (*Type, error) {
 	return t.Form(headDim, K), nil
 }
 
-// Fit returns the form that Resolve stores for t at a head size on one side if
-// no policy changes it. reason is set if that is another type or padded.
-func (t *Type) Fit(headDim int, s Side) (form *Type, reason string) {
-	c := choice{t: t}
-	fit(&c, headDim, s)
-	return c.t.Form(headDim, s), c.reason
-}
-
 // Bits returns the bits per value of a head, padding and replacement included.
 func (t *Type) Bits(headDim int, s Side) float64 {
-	form, _ := t.Fit(headDim, s)
+	form := t.Fit(headDim, s).Form
 	return 8 * float64(form.RowBytes(headDim)) / float64(headDim)
+}
+
+// CodeBits returns the bits of a value's code, without scales.
+func (t *Type) CodeBits() int {
+	if t.Cut != nil {
+		return t.Cut.blocks[0].Codes.Bits
+	}
+	return t.Codes.Bits
 }
 
 // Nominal is the head size that descriptions of types use if no model sets one.
@@ -94,7 +94,7 @@ func (t *Type) sizes() string {
 	case t.Variants != nil && t.Variants[0].Dim > 0:
 		return fmt.Sprintf("holds heads of %d and %d", t.Elems, t.Variants[0].Dim)
 	case t.Heads.Pad || t.Elems == 1:
-		return fmt.Sprintf("holds heads of 1 to %d", maxHeadDim)
+		return fmt.Sprintf("holds heads of 1 to %d", MaxHeadDim)
 	}
-	return fmt.Sprintf("holds multiples of %d up to %d", t.Elems, maxHeadDim)
+	return fmt.Sprintf("holds multiples of %d up to %d", t.Elems, MaxHeadDim)
 }

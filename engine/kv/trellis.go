@@ -14,6 +14,18 @@ const (
 	trellisLevels = 1 << trellisWindow
 )
 
+// PackedByPage reports whether a form is packed a page at a time from its exact
+// form, if there is one. Finding its codes is a search that the token path should
+// not wait for. Rows of other forms are packed when they are written.
+func (t *Type) PackedByPage() bool {
+	for _, p := range t.Join {
+		if p.Form.PackedByPage() {
+			return true
+		}
+	}
+	return t.Codes.Packing == Cyclic
+}
+
 // windows reads the window of every value of a block. len(dst) values take
 // len(dst)·width bits of src, a multiple of 32.
 func windows(dst, src []byte, width int) {

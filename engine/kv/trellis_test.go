@@ -120,7 +120,8 @@ func TestCut(t *testing.T) {
 		{1, []int{32}, [3]int{10, 14, 18}},
 	} {
 		for i, typ := range []*Type{GW2, GW3, GW4} {
-			form, reason := typ.Fit(c.dim, K)
+			fit := typ.Fit(c.dim, K)
+			form, reason := fit.Form, fit.Reason
 			if again := typ.Form(c.dim, V); again != form {
 				t.Errorf("%s %d: another form each time", typ.Name, c.dim)
 			}
@@ -148,7 +149,7 @@ func TestChannels(t *testing.T) {
 		for i := range c.Gain {
 			c.Gain[i] = float32(math.Exp(r.NormFloat64()))
 		}
-		if !c.fits(dim) || c.fits(dim+1) {
+		if !c.Fits(dim) || c.Fits(dim+1) {
 			t.Fatal("fits")
 		}
 		x, row, got := make([]float32, dim), make([]byte, form.RowBytes(dim)), make([]float32, dim)

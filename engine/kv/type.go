@@ -6,6 +6,9 @@ import (
 	"godwit/engine/dtype"
 )
 
+// PageCells is the number of consecutive positions of one sequence in a page.
+const PageCells = 64
+
 // Side is K or V.
 type Side uint8
 
@@ -184,12 +187,8 @@ type Polar struct {
 	RopeBase      float32 // default for rows whose At has none
 }
 
-// Window is a range of positions that are also kept in exact form: the default of a
-// type, or what a layer has.
-type Window struct {
-	Pinned, Newest int
-	Budget         *Budget // limits the newest positions further; nil for none
-}
+// Window is the range of positions that a type also keeps in exact form by default.
+type Window struct{ Pinned, Newest int }
 
 // Temper is the attention temperature of a key type: a finished logit s over n
 // cells becomes s·Factor(n). The zero value changes nothing.

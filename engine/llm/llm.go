@@ -45,7 +45,7 @@ type Pack struct {
 // In groups with an exact window, Exact[g][s][p/64] is the exact form of a
 // page. A row is written to the exact form of its page. If that is -1, or if
 // the type is not packed by page, it is also packed as it is written.
-// kv.Window.FirstExact determines which rows read which form.
+// layout.Window.FirstExact determines which rows read which form.
 //
 // If only the largest logits of a row are needed, a Program may set the others
 // to minus infinity. Among equals, the lowest tokens count as the largest, and

@@ -18,6 +18,7 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/quant"
 )
@@ -25,7 +26,7 @@ import (
 // Machine runs one plan.
 type Machine struct {
 	plan    *graph.Plan
-	layout  *kv.Layout
+	layout  *layout.Layout
 	weights map[*graph.Weight][]float64
 	cells   map[cell][]float64 // decoded rows with all KV heads
 	keys    map[cell][]float64 // rows of K whose scores are more than a product with the decoded row
@@ -39,7 +40,7 @@ type cell struct {
 	layer int
 	side  kv.Side
 	pos   int
-	tier  kv.Tier
+	tier  layout.Tier
 }
 
 // head is a cache type with a head size.
@@ -73,11 +74,11 @@ type returned struct{ row, key []float64 }
 
 // New returns a machine whose cache stores rows in the types of the layout. If
 // the layout is nil, it stores them exactly.
-func New(p *graph.Plan, l *kv.Layout) *Machine { return NewSharing(p, l, Rows{}) }
+func New(p *graph.Plan, l *layout.Layout) *Machine { return NewSharing(p, l, Rows{}) }
 
 // NewSharing returns a machine like New. Several machines that store the same
 // rows can share r.
-func NewSharing(p *graph.Plan, l *kv.Layout, r Rows) *Machine {
+func NewSharing(p *graph.Plan, l *layout.Layout, r Rows) *Machine {
 	return &Machine{
 		plan: p, layout: l, rows: r,
 		weights: make(map[*graph.Weight][]float64),
@@ -284,14 +285,14 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 // are packed from their exact form.
 func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
 	if m.layout == nil {
-		m.put(cell{seq, layer, side, pos, kv.Packed}, nil, x, dim, base)
+		m.put(cell{seq, layer, side, pos, layout.Packed}, nil, x, dim, base)
 		return
 	}
 	l := m.layout.Layers[layer].Side(side)
-	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
+	for _, tier := range []layout.Tier{layout.Pinned, layout.Exact, layout.Packed} {
 		if t := l.Form(tier); t != nil {
 			back := m.put(cell{seq, layer, side, pos, tier}, t, x, dim, base)
-			if tier == kv.Exact && l.PackedByPage() {
+			if tier == layout.Exact && l.PackedByPage() {
 				x = back
 			}
 		}
@@ -351,19 +352,19 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 // position is always read from the pinned tier. Pages that are exact
 // for pos, see FirstExact, are read in exact form. Source: spec gw-formats.md
 // "Window and sinks, exactly".
-func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
+func (m *Machine) tier(layer int, side kv.Side, p, pos int) layout.Tier {
 	if m.layout == nil {
-		return kv.Packed
+		return layout.Packed
 	}
 	y := &m.layout.Layers[layer]
 	s := y.Side(side)
 	switch {
 	case s.Pinned != nil && p < y.Exact.Pinned:
-		return kv.Pinned
+		return layout.Pinned
 	case s.Exact != nil && p/kv.PageCells >= y.Exact.FirstExact(pos):
-		return kv.Exact
+		return layout.Exact
 	}
-	return kv.Packed
+	return layout.Packed
 }
 
 // key returns the vector whose product with a query is the score of a packed

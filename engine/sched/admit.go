@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 )
 
 // A job that states how long its answer may become gets a slot when the cells and exact pages for
@@ -31,12 +32,12 @@ func (s *Sched) claim(t *task) (n int, open bool) {
 }
 
 // claimed returns the claims of the jobs in slots.
-func (s *Sched) claimed() []kv.Claim {
+func (s *Sched) claimed() []pages.Claim {
 	s.claims = s.claims[:0]
 	for i := range s.slots {
 		if sl := &s.slots[i]; sl.task != nil {
 			n, _ := s.claim(sl.task)
-			s.claims = append(s.claims, kv.Claim{Seq: sl.seq, Len: max(n, s.cache.Len(sl.seq))})
+			s.claims = append(s.claims, pages.Claim{Seq: sl.seq, Len: max(n, s.cache.Len(sl.seq))})
 		}
 	}
 	return s.claims
@@ -99,7 +100,7 @@ func (s *Sched) guard(i, n int) error {
 		sl.task.promised = have + n
 		return nil
 	}
-	return kv.ErrFull
+	return pages.ErrFull
 }
 
 // extend makes room for n positions of a slot. Idle sequences are dropped for
@@ -116,13 +117,13 @@ func (s *Sched) extend(i, n int) (bool, error) {
 			err = s.cache.Extend(s.slots[i].seq, n)
 		}
 		switch {
-		case !errors.Is(err, kv.ErrFull):
+		case !errors.Is(err, pages.ErrFull):
 			return err == nil, err
 		case !promised && s.dropIdle():
 			continue
-		case errors.Is(err, kv.ErrExact) && s.giveUp(i):
+		case errors.Is(err, pages.ErrExact) && s.giveUp(i):
 			continue
-		case errors.Is(err, kv.ErrExact) && len(s.chunks) > 0:
+		case errors.Is(err, pages.ErrExact) && len(s.chunks) > 0:
 			return false, nil // rows of this step hold them
 		case s.busy() == 1:
 			return false, err

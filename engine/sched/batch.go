@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -207,7 +208,7 @@ func (s *Sched) reserve(i, n int, prompt bool) int {
 		ok, err = s.extend(i, n)
 	}
 	switch {
-	case errors.Is(err, kv.ErrFull) && t.stats.Generated > 0:
+	case errors.Is(err, pages.ErrFull) && t.stats.Generated > 0:
 		s.finish(i, Length, nil) // it has all cells, and they are used up
 	case err != nil:
 		s.finish(i, Failed, err)

@@ -15,6 +15,8 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
 	"godwit/engine/sched"
@@ -27,11 +29,11 @@ const vocab = 97
 // sees. A wrong page, a stale cell or another sequence's cell changes the
 // answer.
 type fake struct {
-	layout *kv.Layout
+	layout *layout.Layout
 	mem    map[int]*[2][3][]byte // keyed by layer, K and V, tier
 	strict bool                  // cells hold their position, and reads check it
 	delay  time.Duration         // delay of a step
-	rotary []kv.Rotary           // keys are vectors rotated by position; nil: they hold token and position
+	rotary []layout.Rotary       // keys are vectors rotated by position; nil: they hold token and position
 
 	reads atomic.Int64 // rows that were read back
 
@@ -52,8 +54,8 @@ type tiny struct {
 	exact   kv.Window // zero: the defaults of the types
 	splice  int
 	shift   bool
-	rotary  []kv.Rotary // RoPE of the keys; nil for none
-	seed    uint64      // seed for shuffling the pages
+	rotary  []layout.Rotary // RoPE of the keys; nil for none
+	seed    uint64          // seed for shuffling the pages
 	delay   time.Duration
 	kept    *prefix.Store
 	single  bool // draft rows are spans of one row
@@ -66,32 +68,32 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if c.k == nil {
 		c.k, c.v = parse(t, "f32"), parse(t, "f32")
 	}
-	infos := []kv.LayerInfo{{Layer: 0}, {Layer: 1, Window: c.window}}
+	infos := []layout.LayerInfo{{Layer: 0}, {Layer: 1, Window: c.window}}
 	for i := range infos {
-		l := &infos[i]
-		l.Cached, l.Heads, l.KVHeads, l.HeadDimK, l.HeadDimV, l.Share = true, 2, 2, 64, 64, -1
+		in := &infos[i]
+		in.Cached, in.Heads, in.KVHeads, in.HeadDimK, in.HeadDimV, in.Share = true, 2, 2, 64, 64, -1
 	}
-	set := kv.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows, Admitted: true}
+	set := layout.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows, Admitted: true}
 	if c.exact != (kv.Window{}) {
 		set.ExactWindow, set.ExactSinks = &c.exact.Newest, &c.exact.Pinned
 	}
-	layout, err := kv.Resolve(kv.Want{K: c.k, V: c.v}, infos, set)
+	l, err := layout.Resolve(layout.Want{K: c.k, V: c.v}, infos, set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{layout: &layout, mem: map[int]*[2][3][]byte{}, strict: c.k.Name == "f32" && !c.shift && c.splice == 0, delay: c.delay, rotary: c.rotary}
-	for i := range layout.Layers {
-		y := &layout.Layers[i]
-		g := &layout.Groups[y.Group]
+	f := &fake{layout: &l, mem: map[int]*[2][3][]byte{}, strict: c.k.Name == "f32" && !c.shift && c.splice == 0, delay: c.delay, rotary: c.rotary}
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		g := &l.Groups[y.Group]
 		cells := [3]int{g.Cells(), (g.ExactPages + g.Passing) * kv.PageCells, c.seqs * y.Exact.Pinned}
 		f.mem[i] = new([2][3][]byte)
 		for _, s := range []kv.Side{kv.K, kv.V} {
 			for part, n := range cells {
-				f.mem[i][s][part] = make([]byte, n*y.Side(s).Row(kv.Tier(part)))
+				f.mem[i][s][part] = make([]byte, n*y.Side(s).Row(layout.Tier(part)))
 			}
 		}
 	}
-	cache, err := kv.New(&layout, kv.Options{Copier: f, Shuffle: rand.New(rand.NewPCG(c.seed, 1)), Model: [32]byte{1}})
+	cache, err := pages.New(&l, pages.Options{Copier: f, Shuffle: rand.New(rand.NewPCG(c.seed, 1)), Model: [32]byte{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if c.shift || c.splice > 0 {
 		o.Shift, o.Rotary = c.shift, c.rotary
 		if c.rotary == nil {
-			o.Rotary = make([]kv.Rotary, 2)
+			o.Rotary = make([]layout.Rotary, 2)
 		}
 	}
 	o.Splice = c.splice
@@ -135,27 +137,27 @@ func (f *fake) taken() []sched.Step {
 	return append([]sched.Step(nil), f.steps...)
 }
 
-func (f *fake) row(layer int, s kv.Side, tier kv.Tier, cell int32) []byte {
+func (f *fake) row(layer int, s kv.Side, tier layout.Tier, cell int32) []byte {
 	n := f.layout.Layers[layer].Side(s).Row(tier)
 	return f.mem[layer][s][tier][int(cell)*n : (int(cell)+1)*n]
 }
 
-func (f *fake) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
+func (f *fake) RowBytes(layer int, s kv.Side, tier layout.Tier) int {
 	return f.layout.Layers[layer].Side(s).Row(tier)
 }
 
-func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, tier layout.Tier, cell int32) error {
 	f.reads.Add(1)
 	copy(dst, f.row(layer, s, tier, cell))
 	return nil
 }
 
-func (f *fake) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
+func (f *fake) WriteRow(layer int, s kv.Side, tier layout.Tier, cell int32, src []byte) error {
 	copy(f.row(layer, s, tier, cell), src)
 	return nil
 }
 
-func (f *fake) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
+func (f *fake) CopyCells(group int, tier layout.Tier, dst, src int32, n int) error {
 	for i := range f.layout.Layers {
 		if f.layout.Layers[i].Group != group {
 			continue
@@ -224,7 +226,7 @@ func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(h
 	y := &f.layout.Layers[layer]
 	side := y.Side(s)
 	for part, cell := range f.tiers(b, y, span, pos) {
-		p := kv.Tier(part)
+		p := layout.Tier(part)
 		form := side.Form(p)
 		if cell < 0 || form == nil {
 			continue
@@ -243,17 +245,17 @@ func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(h
 
 // tiers returns the cells that a position is written to. Types that are packed
 // by page skip the packed cell if there is an exact one.
-func (f *fake) tiers(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
+func (f *fake) tiers(b *llm.Batch, y *layout.Layer, span, pos int) [3]int32 {
 	cells := [3]int32{-1, -1, -1}
-	cells[kv.Packed], _ = f.cell(b, y, span, pos)
+	cells[layout.Packed], _ = f.cell(b, y, span, pos)
 	if len(b.Exact[y.Group]) > 0 && b.Exact[y.Group][span][pos/kv.PageCells] >= 0 {
-		cells[kv.Exact] = b.Exact[y.Group][span][pos/kv.PageCells]*kv.PageCells + int32(pos%kv.PageCells)
+		cells[layout.Exact] = b.Exact[y.Group][span][pos/kv.PageCells]*kv.PageCells + int32(pos%kv.PageCells)
 		if y.K.PackedByPage() && y.V.PackedByPage() {
-			cells[kv.Packed] = -1
+			cells[layout.Packed] = -1
 		}
 	}
 	if pos < y.Exact.Pinned {
-		cells[kv.Pinned] = int32(int(b.Spans[span].Seq)*y.Exact.Pinned + pos)
+		cells[layout.Pinned] = int32(int(b.Spans[span].Seq)*y.Exact.Pinned + pos)
 	}
 	return cells
 }
@@ -271,7 +273,7 @@ func (f *fake) pack(b *llm.Batch) {
 				for _, s := range []kv.Side{kv.K, kv.V} {
 					side := y.Side(s)
 					for c := range int32(kv.PageCells) {
-						from, to := f.row(i, s, kv.Exact, p.Exact*kv.PageCells+c), f.row(i, s, kv.Packed, p.Page*kv.PageCells+c)
+						from, to := f.row(i, s, layout.Exact, p.Exact*kv.PageCells+c), f.row(i, s, layout.Packed, p.Page*kv.PageCells+c)
 						n := len(from) / y.KVHeads
 						for h := range y.KVHeads {
 							side.Exact.Decode(x, from[h*n:(h+1)*n], kv.At{})
@@ -290,7 +292,7 @@ func (f *fake) roped(b *llm.Batch, layer, span int, tok llm.Token, pos int) {
 }
 
 // key returns a vector that depends on a token and head, rotated by a position.
-func key(r kv.Rotary, tok llm.Token, head, pos int) []float32 {
+func key(r layout.Rotary, tok llm.Token, head, pos int) []float32 {
 	rnd := rand.New(rand.NewPCG(uint64(tok), uint64(head)))
 	x := make([]float32, 64)
 	for i := range x {
@@ -311,7 +313,7 @@ func key(r kv.Rotary, tok llm.Token, head, pos int) []float32 {
 	return x
 }
 
-func (f *fake) cell(b *llm.Batch, y *kv.LayerLayout, span, pos int) (int32, error) {
+func (f *fake) cell(b *llm.Batch, y *layout.Layer, span, pos int) (int32, error) {
 	page := b.Tables[y.Group][span][pos/kv.PageCells]
 	if page < 0 {
 		return 0, fmt.Errorf("layer %d: page %d of span %d was given back", y.Layer, pos/kv.PageCells, span)
@@ -331,18 +333,18 @@ func (f *fake) answer(b *llm.Batch, span, pos int) (int, error) {
 				return 0, err
 			}
 			if !y.K.Active.Float {
-				part := kv.Packed
+				part := layout.Packed
 				switch cells := f.tiers(b, y, span, p); {
-				case y.K.Pinned != nil && cells[kv.Pinned] >= 0:
-					part, cell = kv.Pinned, cells[kv.Pinned]
-				case y.K.Exact != nil && cells[kv.Exact] >= 0 && p/kv.PageCells >= y.Exact.FirstExact(pos):
-					part, cell = kv.Exact, cells[kv.Exact]
+				case y.K.Pinned != nil && cells[layout.Pinned] >= 0:
+					part, cell = layout.Pinned, cells[layout.Pinned]
+				case y.K.Exact != nil && cells[layout.Exact] >= 0 && p/kv.PageCells >= y.Exact.FirstExact(pos):
+					part, cell = layout.Exact, cells[layout.Exact]
 				}
 				_, _ = sum.Write(f.row(i, kv.K, part, cell))
 				continue
 			}
-			y.K.Active.Decode(x, f.row(i, kv.K, kv.Packed, cell), kv.At{})
-			y.V.Active.Decode(v, f.row(i, kv.V, kv.Packed, cell), kv.At{})
+			y.K.Active.Decode(x, f.row(i, kv.K, layout.Packed, cell), kv.At{})
+			y.V.Active.Decode(v, f.row(i, kv.V, layout.Packed, cell), kv.At{})
 			if f.strict && (int(x[1]) != p || x[0] != v[0]) {
 				return 0, fmt.Errorf("layer %d: position %d of span %d holds the key of token %v at %v and the value of token %v", i, p, span, x[0], x[1], v[0])
 			}

@@ -17,6 +17,8 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/prefix"
 	"godwit/engine/sample"
@@ -149,7 +151,7 @@ type Options struct {
 	// Rotary describes, for each layer, the RoPE of the keys to be moved. If it
 	// is nil, the keys are computed again.
 	Shift  bool
-	Rotary []kv.Rotary
+	Rotary []layout.Rotary
 	// Prefixes stores what slots have read; nil for no store. Identity covers
 	// everything that determines what the bytes of a sequence mean. Unkept is
 	// called with the reason if the device cannot export or import them; it may
@@ -174,7 +176,7 @@ type Step struct {
 type Sched struct {
 	o     Options
 	prog  backend.Program
-	cache *kv.Cache
+	cache *pages.Cache
 	ops   chan func()
 	wake  chan struct{} // signalled when a context ends
 	quit  chan struct{}
@@ -197,12 +199,12 @@ type Sched struct {
 	clock   uint64
 	admit   uint64
 	stepped []int
-	decoder int        // slot whose row comes first in the next step
-	reader  int        // slot whose prompt comes first in the next step
-	hold    bool       // the cells ran out, and no job starts until one ends
-	starved bool       // decode rows left no room for prompts in the last step
-	claims  []kv.Claim // claims of the jobs in slots
-	choices int        // calls of Next outside the loop whose results have not arrived
+	decoder int           // slot whose row comes first in the next step
+	reader  int           // slot whose prompt comes first in the next step
+	hold    bool          // the cells ran out, and no job starts until one ends
+	starved bool          // decode rows left no room for prompts in the last step
+	claims  []pages.Claim // claims of the jobs in slots
+	choices int           // calls of Next outside the loop whose results have not arrived
 
 	fetching int // number of jobs whose pages are being read from the store outside the loop
 
@@ -264,7 +266,7 @@ type rowUse struct {
 }
 
 // New starts a scheduler over a compiled program.
-func New(prog backend.Program, cache *kv.Cache, o Options) *Sched {
+func New(prog backend.Program, cache *pages.Cache, o Options) *Sched {
 	s := &Sched{
 		o: o, prog: prog, cache: cache,
 		ops: make(chan func()), wake: make(chan struct{}, 1), quit: make(chan struct{}),
@@ -357,8 +359,7 @@ func (t *task) end(f Finish, err error) {
 	t.Done(f, t.stats, err)
 }
 
-// capacity returns the largest number of tokens that a sequence can hold if it
-// has all cells to itself.
+// capacity returns the largest number of tokens of a sequence that has all cells.
 func (s *Sched) capacity() int {
 	cells := s.cache.Layout().Settings.Cells
 	return min(s.o.Context, (cells+kv.PageCells-1)/kv.PageCells*kv.PageCells)

@@ -6,6 +6,8 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -70,7 +72,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 				from += drop
 			}
 			c := s.cells(g, seq, from)
-			if c[kv.Packed] < 0 && pos >= lowest {
+			if c[layout.Packed] < 0 && pos >= lowest {
 				return false, nil
 			}
 			old[g] = append(old[g], c)
@@ -84,8 +86,8 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 		switch {
 		case err == nil:
 			left -= rows
-		case errors.Is(err, kv.ErrFull) && s.dropIdle():
-		case errors.Is(err, kv.ErrFull):
+		case errors.Is(err, pages.ErrFull) && s.dropIdle():
+		case errors.Is(err, pages.ErrFull):
 			return false, nil
 		default:
 			return false, err
@@ -157,7 +159,7 @@ func (s *Sched) rewriteRows(m *mover, i, first int, old []cells, origin func(pos
 			if row == nil {
 				continue
 			}
-			if err := m.prog.WriteRow(m.layer, m.side, kv.Tier(part), to[part], row); err != nil {
+			if err := m.prog.WriteRow(m.layer, m.side, layout.Tier(part), to[part], row); err != nil {
 				return err
 			}
 		}
@@ -168,7 +170,7 @@ func (s *Sched) rewriteRows(m *mover, i, first int, old []cells, origin func(pos
 // mover moves rows of one side of a layer to other positions.
 type mover struct {
 	prog       backend.Program
-	y          *kv.LayerLayout
+	y          *layout.Layer
 	layer      int
 	side       kv.Side
 	from, to   int
@@ -181,12 +183,12 @@ type mover struct {
 func (m *mover) wanted(c cells) cells {
 	s := m.y.Side(m.side)
 	for part := range c {
-		if s.Row(kv.Tier(part)) == 0 {
+		if s.Row(layout.Tier(part)) == 0 {
 			c[part] = -1
 		}
 	}
-	if s.PackedByPage() && c[kv.Exact] >= 0 {
-		c[kv.Packed] = -1
+	if s.PackedByPage() && c[layout.Exact] >= 0 {
+		c[layout.Packed] = -1
 	}
 	return c
 }
@@ -196,12 +198,12 @@ func (m *mover) wanted(c cells) cells {
 // tier that it had.
 func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 	from = m.wanted(from)
-	if from[kv.Packed] < 0 && from[kv.Exact] < 0 {
+	if from[layout.Packed] < 0 && from[layout.Exact] < 0 {
 		return rows, nil // the row was given back because it is outside the window
 	}
 	s, decoded := m.y.Side(m.side), false
 	for part := range rows {
-		p := kv.Tier(part)
+		p := layout.Tier(part)
 		if to[p] < 0 {
 			continue
 		}
@@ -228,8 +230,8 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 
 // decode writes the values of a row to x, rotated to the new position.
 func (m *mover) decode(from cells) error {
-	best := kv.Packed
-	for _, p := range []kv.Tier{kv.Exact, kv.Pinned} {
+	best := layout.Packed
+	for _, p := range []layout.Tier{layout.Exact, layout.Pinned} {
 		if from[p] >= 0 {
 			best = p
 		}
@@ -263,12 +265,12 @@ func (m *mover) each(t *kv.Type, row []byte, f func(x []float32, row []byte, t *
 
 // ropeShift is a RotaryPart with the sine and cosine of a distance.
 type ropeShift struct {
-	kv.RotaryPart
+	layout.RotaryPart
 	cos, sin []float32
 }
 
 // newRopeShift returns the rotation of keys that move down by drop positions.
-func newRopeShift(r kv.Rotary, drop int) []ropeShift {
+func newRopeShift(r layout.Rotary, drop int) []ropeShift {
 	var list []ropeShift
 	for _, p := range r.Parts {
 		t := ropeShift{p, make([]float32, len(p.Freqs)), make([]float32, len(p.Freqs))}

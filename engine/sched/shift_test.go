@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -158,9 +159,9 @@ func TestShiftKeys(t *testing.T) {
 
 func shiftKeys(t *testing.T, c tiny) {
 	t.Helper()
-	c.shift, c.rotary = true, []kv.Rotary{
-		{Parts: []kv.RotaryPart{{Freqs: freqs(32)}}},
-		{Parts: []kv.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
+	c.shift, c.rotary = true, []layout.Rotary{
+		{Parts: []layout.RotaryPart{{Freqs: freqs(32)}}},
+		{Parts: []layout.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
 	}
 	const keep = 10
 	s, f := newTiny(t, c)
@@ -193,11 +194,11 @@ func shiftKeys(t *testing.T, c tiny) {
 
 // errors returns the distance from the exact key of a key that was encoded
 // once, and of the key in the cell.
-func (f *fake) errors(y *kv.LayerLayout, layer, pos int, tok llm.Token, r kv.Rotary) (once, twice float64) {
+func (f *fake) errors(y *layout.Layer, layer, pos int, tok llm.Token, r layout.Rotary) (once, twice float64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
-	part, page := kv.Packed, f.pages[pos/kv.PageCells]
+	part, page := layout.Packed, f.pages[pos/kv.PageCells]
 	if y.K.Exact != nil && f.exact[pos/kv.PageCells] >= 0 {
-		part, page = kv.Exact, f.exact[pos/kv.PageCells]
+		part, page = layout.Exact, f.exact[pos/kv.PageCells]
 	}
 	row, form := f.row(layer, kv.K, part, page*kv.PageCells+int32(pos%kv.PageCells)), y.K.Form(part)
 	n := len(row) / y.KVHeads

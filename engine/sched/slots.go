@@ -11,6 +11,8 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -56,7 +58,7 @@ func (s *Sched) Usage(ctx context.Context) (u Usage, err error) {
 func (s *Sched) RowBytes(ctx context.Context, layer int, side kv.Side) (n [3]int, err error) {
 	err = s.do(ctx, func() {
 		for p := range n {
-			n[p] = s.prog.RowBytes(layer, side, kv.Tier(p))
+			n[p] = s.prog.RowBytes(layer, side, layout.Tier(p))
 		}
 	})
 	return n, err
@@ -116,7 +118,7 @@ func (s *Sched) Restore(ctx context.Context, i int, salt string, r io.ReadSeeker
 			s.forget(i)
 		}
 		s.slots[i].salt, s.slots[i].private = salt, false
-		if errors.Is(err, kv.ErrSession) {
+		if errors.Is(err, pages.ErrSession) {
 			err = fmt.Errorf("%w: %w", ErrSession, err)
 		}
 	})
@@ -150,13 +152,13 @@ func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
 		return 0, err
 	}
 	err = s.cache.Load(r, sl.seq, s.prog)
-	for errors.Is(err, kv.ErrExact) && (s.dropIdle() || s.giveUp(i)) {
+	for errors.Is(err, pages.ErrExact) && (s.dropIdle() || s.giveUp(i)) {
 		if _, err = r.Seek(start, io.SeekStart); err == nil {
 			err = s.cache.Load(r, sl.seq, s.prog)
 		}
 	}
 	if err != nil {
-		if errors.Is(err, kv.ErrFull) { // a damaged file may be the reason
+		if errors.Is(err, pages.ErrFull) { // a damaged file may be the reason
 			_, e := r.Seek(start, io.SeekStart)
 			err = cmp.Or(e, s.verify(r, len(tokens)), err)
 		}
@@ -187,7 +189,7 @@ func (s *Sched) makeRoom(r io.ReadSeeker, n int) error {
 		}
 	}
 	if room < n {
-		return fmt.Errorf("%w: %d cells wanted, %d free or idle", kv.ErrFull, n, room)
+		return fmt.Errorf("%w: %d cells wanted, %d free or idle", pages.ErrFull, n, room)
 	}
 	start, err := r.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -314,7 +316,7 @@ func (s *Sched) repeatPage(seq llm.Seq, pos, n int) error {
 		if src < 0 || dst < 0 {
 			continue
 		}
-		if err := s.prog.CopyCells(g, kv.Packed, dst, src, n); err != nil {
+		if err := s.prog.CopyCells(g, layout.Packed, dst, src, n); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 	"godwit/engine/sched"
 )
 
@@ -135,7 +136,7 @@ func TestRestoreMakesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-running
-	if n, err := s.Restore(t.Context(), 1, "", bytes.NewReader(file.Bytes())); !errors.Is(err, kv.ErrFull) || n != 0 {
+	if n, err := s.Restore(t.Context(), 1, "", bytes.NewReader(file.Bytes())); !errors.Is(err, pages.ErrFull) || n != 0 {
 		t.Errorf("restored %d tokens beside an answer that has all cells, %v", n, err)
 	}
 	close(tried)
@@ -204,7 +205,7 @@ func TestRestoreSparesOthers(t *testing.T) {
 	// There is room for the tokens, but not for the cells that the damaged
 	// header claims.
 	b := bytes.Replace(whole, []byte(`"len":300`), []byte(`"len":900`), 1)
-	if n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(b)); !errors.Is(err, sched.ErrSession) || errors.Is(err, kv.ErrFull) || n != 0 {
+	if n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(b)); !errors.Is(err, sched.ErrSession) || errors.Is(err, pages.ErrFull) || n != 0 {
 		t.Errorf("another length in the header: %d tokens, %v", n, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -28,7 +30,7 @@ type splice struct {
 func (s *Sched) splices() bool {
 	l := s.cache.Layout()
 	return s.o.Splice > 0 && !s.o.StateModel && len(s.o.Rotary) == len(l.Layers) &&
-		!slices.ContainsFunc(l.Groups, func(g kv.Group) bool { return g.SelfCalibrated })
+		!slices.ContainsFunc(l.Groups, func(g layout.Group) bool { return g.SelfCalibrated })
 }
 
 // WarnSplice logs it if the options ask for copies that the model or its cache types exclude.
@@ -173,7 +175,7 @@ func (s *Sched) splice(i int, x *splice) (int, error) {
 		}
 		for k := range n {
 			c := s.cells(g, src.seq, x.from+k)
-			if c[kv.Packed] < 0 && c[kv.Exact] < 0 {
+			if c[layout.Packed] < 0 && c[layout.Exact] < 0 {
 				return 0, nil // outside the window
 			}
 			moves[g].cells = append(moves[g].cells, c)
@@ -216,7 +218,7 @@ func (s *Sched) extendBeside(i, n, src int) bool {
 	}
 	for {
 		err := s.cache.Extend(s.slots[i].seq, n)
-		if !errors.Is(err, kv.ErrFull) || !s.dropIdleBut(src) {
+		if !errors.Is(err, pages.ErrFull) || !s.dropIdleBut(src) {
 			return err == nil
 		}
 	}

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/sched"
 )
 
 // rotary is the RoPE of the fake model's two layers.
-func rotary() []kv.Rotary {
-	return []kv.Rotary{
-		{Parts: []kv.RotaryPart{{Freqs: freqs(32)}}},
-		{Parts: []kv.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
+func rotary() []layout.Rotary {
+	return []layout.Rotary{
+		{Parts: []layout.RotaryPart{{Freqs: freqs(32)}}},
+		{Parts: []layout.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
 	}
 }
 
@@ -39,7 +40,7 @@ func TestSplice(t *testing.T) {
 				if r.err != nil {
 					t.Fatal(r.err)
 				}
-				selfCalibrated := slices.ContainsFunc(f.layout.Groups, func(g kv.Group) bool { return g.SelfCalibrated })
+				selfCalibrated := slices.ContainsFunc(f.layout.Groups, func(g layout.Group) bool { return g.SelfCalibrated })
 				if copied := r.stats.Spliced; selfCalibrated != (copied == 0) || copied != 0 && (copied < 690 || r.stats.Cached < copied+64) {
 					t.Fatalf("%d tokens copied of %d cached", copied, r.stats.Cached)
 				}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"godwit/engine/kv"
+	"godwit/engine/kv/pages"
 	"godwit/engine/prefix"
 )
 
@@ -117,11 +118,11 @@ func (s *Sched) adopt(t *task, dst int, got *taken) bool {
 	}
 	for {
 		err := s.cache.Adopt(sl.seq, got.pos, page, got.point, s.prog)
-		if errors.Is(err, kv.ErrFull) && (s.dropIdle() || errors.Is(err, kv.ErrExact) && s.giveUp(dst)) {
+		if errors.Is(err, pages.ErrFull) && (s.dropIdle() || errors.Is(err, pages.ErrExact) && s.giveUp(dst)) {
 			continue
 		}
 		if err != nil {
-			if !errors.Is(err, kv.ErrFull) {
+			if !errors.Is(err, pages.ErrFull) {
 				s.unkept(err)
 			}
 			s.empty(dst)

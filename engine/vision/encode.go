@@ -9,7 +9,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -116,7 +116,7 @@ func (e *Encoder) fit(ctx context.Context, n int) error {
 	if e.tower.Dynamic {
 		room = 1 << bits.Len(uint(n-1))
 	}
-	p, err := e.dev.Compile(ctx, e.plan, &kv.Layout{}, backend.Sizes{Rows: room, Outputs: room})
+	p, err := e.dev.Compile(ctx, e.plan, &layout.Layout{}, backend.Sizes{Rows: room, Outputs: room})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/ref"
 	"godwit/shaders"
@@ -76,7 +77,7 @@ func (c *attendCase) oracle(t *testing.T) []float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &kv.Layout{Layers: []kv.LayerLayout{{K: kv.SideLayout{Active: c.k}, V: kv.SideLayout{Active: c.v}, Temper: c.temper}}}
+	l := &layout.Layout{Layers: []layout.Layer{{K: layout.Side{Active: c.k}, V: layout.Side{Active: c.v}, Temper: c.temper}}}
 	var flat []float64
 	for _, row := range ref.New(p, l).Run(&o.batch)[c.cells-c.rows:] {
 		flat = append(flat, row...)

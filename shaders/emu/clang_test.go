@@ -83,7 +83,7 @@ func TestMetal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += layout(i.Kernel)
+		text += offsets(i.Kernel)
 		t.Run(i.Name(), func(t *testing.T) {
 			t.Parallel()
 			for _, l := range layers {
@@ -100,8 +100,8 @@ func TestMetal(t *testing.T) {
 	}
 }
 
-// layout asserts that the device's field offsets equal Go's.
-func layout(k *shaders.Kernel) string {
+// offsets asserts that the device's field offsets equal Go's.
+func offsets(k *shaders.Kernel) string {
 	p := reflect.TypeOf(k.Params)
 	var b strings.Builder
 	fmt.Fprintf(&b, "static_assert(sizeof(%s_params) == %d, \"size\");\n", k.Name, p.Size())
@@ -132,7 +132,7 @@ func TestMetalFinds(t *testing.T) {
 		if changed == text {
 			t.Fatalf("%s: %q is not there", c.what, c.old)
 		}
-		if layers[0].compile(t, changed+layout(shaders.Find("norm"))) == "" {
+		if layers[0].compile(t, changed+offsets(shaders.Find("norm"))) == "" {
 			t.Errorf("%s was not found", c.what)
 		}
 	}

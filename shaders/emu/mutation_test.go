@@ -16,6 +16,7 @@ import (
 
 	"godwit/engine/dtype"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/shaders"
 )
 
@@ -231,9 +232,9 @@ func judgeRepack(normalised bool) func(*testing.T, func(string) string) error {
 func repack(t *testing.T, normalised bool, edit func(string) string) error {
 	const dim, heads, own = 96, 2, 3
 	zero, newest := 0, 64
-	l, err := kv.Resolve(kv.Want{K: kv.GW3, V: kv.F16}, []kv.LayerInfo{{
+	l, err := layout.Resolve(layout.Want{K: kv.GW3, V: kv.F16}, []layout.LayerInfo{{
 		Cached: true, Heads: heads, KVHeads: heads, HeadDimK: dim, HeadDimV: dim, Share: -1,
-	}}, kv.Settings{Cells: 512, Policy: &zero, ExactWindow: &newest, Uncalibrated: true, SelfCalibrate: true})
+	}}, layout.Settings{Cells: 512, Policy: &zero, ExactWindow: &newest, Uncalibrated: true, SelfCalibrate: true})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 	"godwit/app/tune"
 	"godwit/engine"
 	"godwit/engine/cpu"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/testmodel"
 )
 
@@ -103,7 +103,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 				ctx = 1024
 			}
 			return engine.Options{
-				Driver: cpu.Driver{}, Threads: c.Threads, Context: ctx, Parallel: 4, UBatch: 128, Want: want, SparseV: float32(c.SparseV), Prefixes: kept, KV: kv.Settings{Memory: int64(c.KVMemory)},
+				Driver: cpu.Driver{}, Threads: c.Threads, Context: ctx, Parallel: 4, UBatch: 128, Want: want, SparseV: float32(c.SparseV), Prefixes: kept, KV: layout.Settings{Memory: int64(c.KVMemory)},
 			}, err
 		},
 	}

@@ -16,7 +16,7 @@ import (
 	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/app/tune"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // classes maps errors of the packages below to statuses.
@@ -46,7 +46,7 @@ var classes = []struct {
 	{config.ErrValue, http.StatusBadRequest, "bad_value"},
 	{config.ErrDamaged, http.StatusConflict, "damaged_settings"},
 	{pool.ErrBusy, http.StatusConflict, "busy"},
-	{kv.ErrBudget, http.StatusBadRequest, "kv_memory"},
+	{layout.ErrBudget, http.StatusBadRequest, "kv_memory"},
 	{errNoWindow, http.StatusNotImplemented, "no_window"},
 	{errAnswering, http.StatusConflict, "answering"},
 	{errClosing, http.StatusServiceUnavailable, "closing"},

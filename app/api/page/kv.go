@@ -12,6 +12,7 @@ import (
 	"godwit/app/store"
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // machine is the device that models would be loaded on.
@@ -67,7 +68,7 @@ type preset struct {
 }
 
 func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var layers []kv.LayerInfo
+	var layers []layout.LayerInfo
 	if name := r.URL.Query().Get("model"); name != "" {
 		f, err := p.modelFor(name)
 		if err != nil {
@@ -89,10 +90,10 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 		types = append(types, c)
 	}
 	var presets []preset
-	for _, x := range kv.Presets() {
+	for _, x := range layout.Presets() {
 		q := preset{Name: x.Name, Note: x.Note}
 		if layers != nil {
-			want, err := kv.PresetWant(x.Name, layers)
+			want, err := layout.PresetWant(x.Name, layers)
 			if err != nil {
 				return nil, err
 			}
@@ -114,7 +115,7 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // layersOf reads the cache sizes of a model's layers, at the model's maximum
 // context.
-func layersOf(path string) ([]kv.LayerInfo, error) {
+func layersOf(path string) ([]layout.LayerInfo, error) {
 	m, err := engine.OpenModel(path)
 	if err != nil {
 		return nil, err
@@ -125,9 +126,9 @@ func layersOf(path string) ([]kv.LayerInfo, error) {
 
 // cost resolves a type for both sides of a model, applying only the rules about
 // the type and the head size.
-func cost(t *kv.Type, layers []kv.LayerInfo) (k, v side, err error) {
+func cost(t *kv.Type, layers []layout.LayerInfo) (k, v side, err error) {
 	plain := 0
-	l, err := kv.Resolve(kv.Want{K: t, V: t}, layers, kv.Settings{Cells: kv.PageCells, Policy: &plain, AutoAsymmetric: kv.Off, SWABypass: kv.Off})
+	l, err := layout.Resolve(layout.Want{K: t, V: t}, layers, layout.Settings{Cells: kv.PageCells, Policy: &plain, AutoAsymmetric: layout.Off, SWABypass: layout.Off})
 	if err != nil {
 		return k, v, err
 	}
@@ -138,7 +139,7 @@ func cost(t *kv.Type, layers []kv.LayerInfo) (k, v side, err error) {
 		}
 		for _, s := range []struct {
 			out *side
-			in  *kv.SideLayout
+			in  *layout.Side
 		}{{&k, &y.K}, {&v, &y.V}} {
 			s.out.Bytes += s.in.RowBytes
 			if s.in.Active.Name != t.Name && s.out.Active == "" {
@@ -168,11 +169,11 @@ type presetPlan struct {
 
 // outlook is the data for the panel's plot.
 type outlook struct {
-	Plan    kv.Plan `json:"plan"`
-	Weights int64   `json:"weights"` // weights and the working memory of a step
-	Context int     `json:"context"` // the model's own context length
-	Lengths []int   `json:"lengths"` // context lengths up to the model's own or the planned length, whichever is larger; includes the planned length
-	Curves  []curve `json:"curves"`  // the first curve is the chosen pair
+	Plan    layout.Plan `json:"plan"`
+	Weights int64       `json:"weights"` // weights and the working memory of a step
+	Context int         `json:"context"` // the model's own context length
+	Lengths []int       `json:"lengths"` // context lengths up to the model's own or the planned length, whichever is larger; includes the planned length
+	Curves  []curve     `json:"curves"`  // the first curve is the chosen pair
 	// Presets holds the memory of each preset at the planned context.
 	Presets []presetPlan `json:"presets"`
 	Machine machine      `json:"machine"`
@@ -251,7 +252,7 @@ func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options) (*outlook
 	for _, t := range []*kv.Type{kv.Q8_0, kv.F16} {
 		other, err := m.Prepare(engine.Options{
 			Context: set.Context, Cells: set.Cells, Parallel: set.Parallel, UBatch: o.UBatch,
-			Want: kv.Want{K: t, V: t}, KV: kv.Settings{Policy: &plain},
+			Want: layout.Want{K: t, V: t}, KV: layout.Settings{Policy: &plain},
 		}, 0)
 		if err != nil {
 			return nil, err
@@ -269,15 +270,15 @@ func presetPlans(m *engine.Model, chosen *engine.Prepared, free int64) ([]preset
 		return nil, err
 	}
 	set, list := chosen.Options, []presetPlan(nil)
-	for _, x := range kv.Presets() {
-		want, err := kv.PresetWant(x.Name, layers)
+	for _, x := range layout.Presets() {
+		want, err := layout.PresetWant(x.Name, layers)
 		if err != nil {
 			return nil, err
 		}
 		alone := set
 		alone.Want = want
 		other, err := m.Prepare(alone, 0)
-		if errors.Is(err, kv.ErrBudget) { // too little memory for a chat with these types
+		if errors.Is(err, layout.ErrBudget) { // too little memory for a chat with these types
 			list = append(list, presetPlan{Name: x.Name})
 			continue
 		}

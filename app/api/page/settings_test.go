@@ -18,6 +18,7 @@ import (
 	"godwit/app/pool"
 	"godwit/engine"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 type listed struct {
@@ -129,7 +130,7 @@ func TestStale(t *testing.T) {
 	}
 	ask[any](d, "POST", at+"/reload", nil)
 	wait("reloaded", func(m model) bool { return m.State == pool.Loaded && m.Context == 512 })
-	plan := ask[kv.Plan](d, "GET", "/app/kv/active?model="+modelName, nil)
+	plan := ask[layout.Plan](d, "GET", "/app/kv/active?model="+modelName, nil)
 	if d.list()[0].Stale || plan.Ctx != 512 || plan.Wanted.K != "q8_0" || plan.Layers[0].K.Active != "q8_0" {
 		t.Errorf("reloaded: %+v", plan.Wanted)
 	}
@@ -249,7 +250,7 @@ func TestPlan(t *testing.T) {
 		Types   []cacheType
 		Presets []preset
 	}](d, "GET", "/app/kv/types?model="+modelName, nil)
-	if len(types.Types) != len(kv.Types()) || len(types.Presets) != len(kv.Presets()) {
+	if len(types.Types) != len(kv.Types()) || len(types.Presets) != len(layout.Presets()) {
 		t.Errorf("%d types, %d presets", len(types.Types), len(types.Presets))
 	}
 	for i, p := range types.Presets {

@@ -21,7 +21,7 @@ import (
 	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/app/tune"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 //go:generate go test -run TestTypeScript . -write
@@ -59,12 +59,12 @@ var wireTypes = []struct {
 	{"Field", setting{}},
 	{"Parameter", parameter{}},
 	{"Notice", notice{}},
-	{"PlanSide", kv.PlanSide{}},
-	{"SparseV", kv.SparseV{}},
-	{"PlanLayer", kv.PlanLayer{}},
-	{"PlanStep", kv.PlanStep{}},
-	{"PlanWanted", kv.PlanWanted{}},
-	{"Plan", kv.Plan{}},
+	{"PlanSide", layout.PlanSide{}},
+	{"SparseV", layout.SparseV{}},
+	{"PlanLayer", layout.PlanLayer{}},
+	{"PlanStep", layout.PlanStep{}},
+	{"PlanWanted", layout.PlanWanted{}},
+	{"Plan", layout.Plan{}},
 	{"TypeSide", side{}},
 	{"CacheType", cacheType{}},
 	{"CachePreset", preset{}},

@@ -12,6 +12,8 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/ref"
 )
@@ -130,7 +132,7 @@ func (c *attentionCase) run(t T, b backend.Backend, oracles ...*answers) []misse
 		t.Fatal(err)
 	}
 	defer prog.Close()
-	cache, err := kv.New(&c.layout, kv.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
+	cache, err := pages.New(&c.layout, pages.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func (e *misses) add(t T, got []float32, want [][]float64) {
 type attentionCase struct {
 	Attention
 	plan    *graph.Plan
-	layout  kv.Layout
+	layout  layout.Layout
 	input   []float32 // [vocab] rows of q, k and v
 	sparseV float32
 	top     float64           // largest magnitude of any input
@@ -243,9 +245,9 @@ func newAttentionCase(t T, a Attention) *attentionCase {
 }
 
 // layout resolves the types of a case.
-func (a *Attention) layout(t T) kv.Layout {
+func (a *Attention) layout(t T) layout.Layout {
 	t.Helper()
-	var want kv.Want
+	var want layout.Want
 	var err error
 	if want.K, err = kv.Parse(a.K); err == nil {
 		want.V, err = kv.Parse(a.V)
@@ -257,11 +259,11 @@ func (a *Attention) layout(t T) kv.Layout {
 	if a.Both {
 		window = 0
 	}
-	l, err := kv.Resolve(want, []kv.LayerInfo{{
+	l, err := layout.Resolve(want, []layout.LayerInfo{{
 		Cached: true, Heads: a.Heads, KVHeads: a.KVHeads, HeadDimK: a.DimK, HeadDimV: a.DimV,
 		Window: window, Share: -1, MLA: a.MLA, RopeBase: 10000, Bidirectional: a.Both,
-	}}, kv.Settings{
-		Cells: 1024, Seqs: 2, UBatch: 256, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
+	}}, layout.Settings{
+		Cells: 1024, Seqs: 2, UBatch: 256, Policy: &zero, AutoAsymmetric: layout.Off, SWABypass: layout.Off,
 		ExactWindow: &a.Exact.Newest, ExactSinks: &a.Exact.Pinned,
 	})
 	if err != nil {
@@ -271,7 +273,7 @@ func (a *Attention) layout(t T) kv.Layout {
 }
 
 // add appends rows of a sequence to a batch.
-func (c *attentionCase) add(t T, in *input, b *llm.Batch, cache *kv.Cache, seq llm.Seq, rows int) {
+func (c *attentionCase) add(t T, in *input, b *llm.Batch, cache *pages.Cache, seq llm.Seq, rows int) {
 	t.Helper()
 	have, first := cache.Len(seq), len(b.Tokens)
 	if err := cache.Extend(seq, rows); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 )
 
@@ -55,7 +57,7 @@ func (a *Attention) poison(x []float32) {
 // count runs a chunk, single rows of both sequences, a single row of one
 // sequence, and another chunk.
 func (c *attentionCase) count(t T, prog backend.Program) {
-	cache, err := kv.New(&c.layout, kv.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
+	cache, err := pages.New(&c.layout, pages.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,18 +141,18 @@ func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 
 // saturated counts the saturated blocks of a row of a KV head, in every tier that
 // has a place for the row. The sequence has the given length.
-func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int) (n int64) {
+func saturated(y *layout.Layer, l *layout.Side, x []float32, pos, length int) (n int64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
-	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
+	for _, tier := range []layout.Tier{layout.Pinned, layout.Exact, layout.Packed} {
 		form := l.Form(tier)
 		last := pos | (kv.PageCells - 1) // last position of its page; the page stays exact while a row may read it so
-		waits := tier == kv.Packed && l.PackedByPage() && last > length-y.Exact.Newest
-		if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
+		waits := tier == layout.Packed && l.PackedByPage() && last > length-y.Exact.Newest
+		if form == nil || waits || tier == layout.Pinned && pos >= y.Exact.Pinned {
 			continue
 		}
 		row := make([]byte, form.RowBytes(l.HeadDim))
 		n += int64(form.Encode(row, x, at))
-		if tier == kv.Exact && l.PackedByPage() { // packed from the exact form
+		if tier == layout.Exact && l.PackedByPage() { // packed from the exact form
 			x = make([]float32, l.HeadDim)
 			form.Decode(x, row, at)
 		}

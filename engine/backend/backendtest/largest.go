@@ -8,7 +8,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -28,7 +28,7 @@ func (s *suite) largest(t T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog := s.compile(t, plan, &kv.Layout{}, backend.Sizes{Rows: 8, Outputs: 4, Slots: 2})
+	prog := s.compile(t, plan, &layout.Layout{}, backend.Sizes{Rows: 8, Outputs: 4, Slots: 2})
 	if prog == nil {
 		t.Fatal("no program")
 	}

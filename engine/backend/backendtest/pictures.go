@@ -7,6 +7,8 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/ref"
 )
@@ -80,7 +82,7 @@ func (s *suite) picture(t T, c *pictureCase) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog := s.compile(t, plan, &kv.Layout{}, backend.Sizes{Rows: 2 * pictureRows, Outputs: 2 * pictureRows, Slots: 2})
+	prog := s.compile(t, plan, &layout.Layout{}, backend.Sizes{Rows: 2 * pictureRows, Outputs: 2 * pictureRows, Slots: 2})
 	if prog == nil {
 		return
 	}
@@ -126,26 +128,26 @@ func (s *suite) tiles(t T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		layout, err := kv.Resolve(kv.Want{K: kv.F32, V: kv.F32}, []kv.LayerInfo{{
+		l, err := layout.Resolve(layout.Want{K: kv.F32, V: kv.F32}, []layout.LayerInfo{{
 			Cached: true, Heads: heads, KVHeads: heads / 2, HeadDimK: dim, HeadDimV: dim, Share: -1,
-		}}, kv.Settings{Cells: 512, Seqs: 2, UBatch: 2 * rows})
+		}}, layout.Settings{Cells: 512, Seqs: 2, UBatch: 2 * rows})
 		if err != nil {
 			t.Fatal(err)
 		}
-		prog := s.compile(t, plan, &layout, backend.Sizes{Rows: 2 * rows, Outputs: 2 * rows, Pages: []int{layout.Groups[0].Pages}})
+		prog := s.compile(t, plan, &l, backend.Sizes{Rows: 2 * rows, Outputs: 2 * rows, Pages: []int{l.Groups[0].Pages}})
 		if prog == nil {
 			return
 		}
-		s.runTiles(t, in, plan, prog, &layout, rows)
+		s.runTiles(t, in, plan, prog, &l, rows)
 		if err := prog.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-func (s *suite) runTiles(t T, in *input, plan *graph.Plan, prog backend.Program, layout *kv.Layout, rows int) {
+func (s *suite) runTiles(t T, in *input, plan *graph.Plan, prog backend.Program, l *layout.Layout, rows int) {
 	t.Helper()
-	cache, err := kv.New(layout, kv.Options{Copier: prog})
+	cache, err := pages.New(l, pages.Options{Copier: prog})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ func (s *suite) runTiles(t T, in *input, plan *graph.Plan, prog backend.Program,
 		}
 	}
 	cache.Fill(b)
-	want := ref.New(plan, layout).Run(b)
+	want := ref.New(plan, l).Run(b)
 	if err := prog.Run(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/ref"
 )
 
@@ -20,7 +22,7 @@ func (s *suite) pool(t T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prog, err := s.b.Compile(context.Background(), plan, &kv.Layout{}, backend.Sizes{Rows: 30, Outputs: 2, Slots: 2})
+		prog, err := s.b.Compile(context.Background(), plan, &layout.Layout{}, backend.Sizes{Rows: 30, Outputs: 2, Slots: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,19 +54,19 @@ func (s *suite) bothDirections(t T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout, err := kv.Resolve(kv.Want{K: kv.F32, V: kv.F32}, []kv.LayerInfo{{
+	l, err := layout.Resolve(layout.Want{K: kv.F32, V: kv.F32}, []layout.LayerInfo{{
 		Cached: true, Heads: heads, KVHeads: heads, HeadDimK: dim, HeadDimV: dim, Share: -1,
-	}}, kv.Settings{Cells: 512, Seqs: 2, UBatch: 2 * rows})
+	}}, layout.Settings{Cells: 512, Seqs: 2, UBatch: 2 * rows})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes := backend.Sizes{Rows: 2 * rows, Outputs: 2 * rows, Pages: []int{layout.Groups[0].Pages}}
-	prog := s.compile(t, plan, &layout, sizes)
+	sizes := backend.Sizes{Rows: 2 * rows, Outputs: 2 * rows, Pages: []int{l.Groups[0].Pages}}
+	prog := s.compile(t, plan, &l, sizes)
 	if prog == nil {
 		return
 	}
 	defer prog.Close()
-	cache, err := kv.New(&layout, kv.Options{Copier: prog})
+	cache, err := pages.New(&l, pages.Options{Copier: prog})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func (s *suite) bothDirections(t T) {
 			}
 		}
 		cache.Fill(b)
-		want := ref.New(plan, &layout).Run(b)
+		want := ref.New(plan, &l).Run(b)
 		if err := prog.Run(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
+	"godwit/engine/kv/pages"
 	"godwit/engine/llm"
 	"godwit/engine/ref"
 )
@@ -52,27 +54,27 @@ func (s *suite) chosen(t T) {
 		t.Fatal(err)
 	}
 	zero := 0
-	layout, err := kv.Resolve(kv.Want{K: kv.F32, V: kv.F32}, []kv.LayerInfo{
+	l, err := layout.Resolve(layout.Want{K: kv.F32, V: kv.F32}, []layout.LayerInfo{
 		{Layer: 0, Cached: true, Heads: 2, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1},
 		{Layer: 1, Cached: true, Heads: heads, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1, MLA: true},
-	}, kv.Settings{Cells: 512, Seqs: 2, UBatch: 64, Policy: &zero})
+	}, layout.Settings{Cells: 512, Seqs: 2, UBatch: 64, Policy: &zero})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sizes := backend.Sizes{Rows: 64, Outputs: 64, Slots: 2}
-	for _, group := range layout.Groups {
+	for _, group := range l.Groups {
 		sizes.Pages = append(sizes.Pages, group.Pages)
 	}
-	prog := s.compile(t, plan, &layout, sizes)
+	prog := s.compile(t, plan, &l, sizes)
 	if prog == nil {
 		return
 	}
 	defer prog.Close()
-	cache, err := kv.New(&layout, kv.Options{Copier: prog})
+	cache, err := pages.New(&l, pages.Options{Copier: prog})
 	if err != nil {
 		t.Fatal(err)
 	}
-	oracle := ref.New(plan, &layout)
+	oracle := ref.New(plan, &l)
 	for _, rows := range []int{20, 1, 30, 1} {
 		b := &llm.Batch{}
 		for seq := range llm.Seq(2) {

@@ -18,7 +18,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
-	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 	"godwit/engine/quant"
 	"godwit/engine/ref"
@@ -79,9 +79,9 @@ type suite struct {
 
 // compile compiles a plan. It returns nil if the device is known to lack a
 // feature of the plan.
-func (s *suite) compile(t T, plan *graph.Plan, layout *kv.Layout, sizes backend.Sizes) backend.Program {
+func (s *suite) compile(t T, plan *graph.Plan, l *layout.Layout, sizes backend.Sizes) backend.Program {
 	t.Helper()
-	prog, err := s.b.Compile(context.Background(), plan, layout, sizes)
+	prog, err := s.b.Compile(context.Background(), plan, l, sizes)
 	if err == nil {
 		return prog
 	}
@@ -167,8 +167,8 @@ func (s *suite) run(t T, c testCase) {
 	if n == 0 {
 		n = 7
 	}
-	layout := &kv.Layout{}
-	prog := s.compile(t, plan, layout, backend.Sizes{Rows: 2 * n, Outputs: 2 * n, Slots: 2})
+	l := &layout.Layout{}
+	prog := s.compile(t, plan, l, backend.Sizes{Rows: 2 * n, Outputs: 2 * n, Slots: 2})
 	if prog == nil {
 		return
 	}

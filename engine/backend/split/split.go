@@ -16,6 +16,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 	"godwit/engine/llm"
 )
 
@@ -50,14 +51,14 @@ func (b *Backend) Info() backend.Info {
 }
 
 // Compile cuts the plan and compiles both parts.
-func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layout, s backend.Sizes) (backend.Program, error) {
+func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, l *layout.Layout, s backend.Sizes) (backend.Program, error) {
 	first, second, err := plan.Cut(b.layer)
 	if err != nil {
 		return nil, err
 	}
 	p := &program{layer: b.layer, plan: plan, width: first.Values[first.Output].Width}
 	p.crossing = make([]float32, s.Rows*p.width)
-	p.layouts = [2]kv.Layout{layout.Slice(0, b.layer), layout.Slice(b.layer, len(layout.Layers))}
+	p.layouts = [2]layout.Layout{l.Slice(0, b.layer), l.Slice(b.layer, len(l.Layers))}
 	share := float32(1)
 	if s.Progress != nil {
 		share = float32(b.layer) / float32(len(plan.Layers))
@@ -89,7 +90,7 @@ func (b *Backend) Close() error { return errors.Join(b.head.Close(), b.tail.Clos
 // program holds the two parts of a plan.
 type program struct {
 	head, tail backend.Program
-	layouts    [2]kv.Layout
+	layouts    [2]layout.Layout
 	plan       *graph.Plan
 	layer      int
 	width      int // values per row that are passed on
@@ -123,17 +124,17 @@ func (p *program) of(layer int) backend.Program {
 }
 
 // RowBytes returns the size of a row in the part that holds the layer.
-func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
+func (p *program) RowBytes(layer int, s kv.Side, tier layout.Tier) int {
 	return p.of(layer).RowBytes(layer, s, tier)
 }
 
 // ReadRow copies a row out of the part that holds the layer.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier layout.Tier, cell int32) error {
 	return p.of(layer).ReadRow(dst, layer, s, tier, cell)
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
+func (p *program) WriteRow(layer int, s kv.Side, tier layout.Tier, cell int32, src []byte) error {
 	return p.of(layer).WriteRow(layer, s, tier, cell, src)
 }
 
@@ -148,7 +149,7 @@ func (p *program) WriteState(layer int, slot int32, src []byte) error {
 }
 
 // CopyCells copies in both parts.
-func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
+func (p *program) CopyCells(group int, tier layout.Tier, dst, src int32, n int) error {
 	return errors.Join(p.head.CopyCells(group, tier, dst, src, n), p.tail.CopyCells(group, tier, dst, src, n))
 }
 

@@ -35,7 +35,7 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 		if err != nil {
 			b.Fatal(err)
 		}
-		f, _ := t.Fit(dim, s)
+		f := t.Fit(dim, s).Form
 		return New(f, dim, Options{Side: s})
 	}
 	s := &stepBench{k: form(kName, kv.K), v: form(vName, kv.V), pages: ctx / Cells}

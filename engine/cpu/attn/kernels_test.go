@@ -210,7 +210,7 @@ func TestRuns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				form, _ := typ.Fit(dim, side)
+				form := typ.Fit(dim, side).Form
 				f := New(form, dim, Options{Side: side})
 				if slices.ContainsFunc(f.segments, func(p segment) bool { _, ok := p.(*floats); return ok }) {
 					continue

@@ -9,6 +9,7 @@ import (
 
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/kv"
+	"godwit/engine/kv/layout"
 )
 
 // eachTrellis calls f for every simple form with trellis codes.
@@ -312,8 +313,8 @@ func eachPacked(t testing.TB, dims []int, f func(packed, exact *kv.Type, dim int
 func exactForms(t testing.TB, typ *kv.Type, dim int) (packed, exact *kv.Type) {
 	t.Helper()
 	window := 64
-	l, err := kv.Resolve(kv.Want{V: typ}, []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}},
-		kv.Settings{Cells: Cells, ExactWindow: &window})
+	l, err := layout.Resolve(layout.Want{V: typ}, []layout.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}},
+		layout.Settings{Cells: Cells, ExactWindow: &window})
 	if err != nil {
 		t.Fatal(err)
 	}

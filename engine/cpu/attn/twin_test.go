@@ -32,7 +32,7 @@ func TestTwins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		typ, _ = typ.Fit(c.dim, c.o.Side)
+		typ = typ.Fit(c.dim, c.o.Side).Form
 		if f := New(typ, c.dim, c.o); f.Twins() != c.twins {
 			t.Errorf("%s with heads of %d, %+v: twins %v", c.typ, c.dim, c.o, f.Twins())
 		}
