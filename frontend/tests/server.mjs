@@ -111,6 +111,9 @@ export function conversation(title, messages) {
   });
 }
 
+/** The definition of a tool. */
+export const weather = { type: 'function', function: { name: 'weather', description: 'Looks up the weather.', parameters: { type: 'object', properties: { city: { type: 'string' } } } } };
+
 /** The texts of a chat with 5,000 messages. */
 export const manyMessages = () => Array.from({ length: 5000 }, (_, i) => `Message ${i}. ${'Some more words. '.repeat(1 + (i % 9))}`);
 

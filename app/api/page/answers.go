@@ -25,7 +25,7 @@ func keyOf(kind string, id int64) string { return kind + "/" + strconv.FormatInt
 
 // waiting describes the current phase of an answer before its first word.
 type waiting struct {
-	Phase string  `json:"phase"` // prepare, measure, load, queue, prefill
+	Phase string  `json:"phase"` // prepare, measure, load, queue, prefill, call
 	Done  int     `json:"done"`
 	Total int     `json:"total"`
 	Left  float64 `json:"left_s,omitempty"` // remaining seconds; 0 if unknown
@@ -219,6 +219,7 @@ type asked struct {
 	Content     string             `json:"content"`
 	Attachments []store.Attachment `json:"attachments"`
 	Model       string             `json:"model"`
+	Results     []toolResult       `json:"results"` // in place of Content: results of tool calls
 }
 
 // begun is the response to such a request. It holds the new and the changed
@@ -237,7 +238,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := read(w, r, textBody, &q); err != nil {
 		return nil, err
 	}
-	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
+	if q.empty() {
 		return nil, bad(textEmptyMessage)
 	}
 	m, err := p.modelFor(q.Model)
@@ -249,11 +250,16 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	defer p.answers.give(chat)
 	ctx := context.WithoutCancel(r.Context()) // an answer that has started continues when the window closes
-	said, err := p.o.Store.Append(ctx, store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
+	said := store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments}
+	if len(q.Results) > 0 {
+		said, err = p.addResults(ctx, chat, q.Parent, q.Results)
+	} else {
+		said, err = p.o.Store.Append(ctx, said)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return p.begin(ctx, m, said.Chat, said.ID)
+	return p.begin(ctx, m, said, 1+max(1, len(q.Results)))
 }
 
 // editMessage stores a changed message as a new branch. A changed user message gets
@@ -264,7 +270,7 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	defer p.answers.give(message.Chat)
-	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
+	if q.empty() {
 		return nil, bad(textEmptyMessage)
 	}
 	ctx := context.WithoutCancel(r.Context())
@@ -273,9 +279,9 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	if edited.Role == store.User {
-		return p.begin(ctx, m, edited.Chat, edited.ID)
+		return p.begin(ctx, m, edited, 2)
 	}
-	return p.newest(ctx, edited.Chat, edited.ID)
+	return p.newest(ctx, edited.Chat, edited.ID, 2)
 }
 
 // regenerate generates another answer as a new branch.
@@ -288,7 +294,7 @@ func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	if message.Role != store.Assistant {
 		return nil, bad(textOnlyResponses)
 	}
-	return p.begin(context.WithoutCancel(r.Context()), m, message.Chat, message.Parent)
+	return p.begin(context.WithoutCancel(r.Context()), m, store.Message{Chat: message.Chat, ID: message.Parent}, 2)
 }
 
 // continueAnswer continues an answer.
@@ -306,7 +312,7 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 	if err := p.run(ctx, m, d, true); err != nil {
 		return nil, err
 	}
-	return p.newest(ctx, message.Chat, message.ID)
+	return p.newest(ctx, message.Chat, message.ID, 2)
 }
 
 // about reads a request about a message and reserves its chat. If about fails,
@@ -354,22 +360,22 @@ func (p *Page) modelFor(name string) (hub.Model, error) {
 	return m, nil
 }
 
-// begin starts an answer below a message.
-func (p *Page) begin(ctx context.Context, m hub.Model, chat, parent int64) (begun, error) {
-	d, err := p.o.Store.Begin(ctx, store.Message{Chat: chat, Parent: parent, Role: store.Assistant, Model: m.Name})
+// begin starts an answer below a message. It returns the last n messages.
+func (p *Page) begin(ctx context.Context, m hub.Model, below store.Message, n int) (begun, error) {
+	d, err := p.o.Store.Begin(ctx, store.Message{Chat: below.Chat, Parent: below.ID, Role: store.Assistant, Model: m.Name})
 	if err != nil {
 		return begun{}, err
 	}
 	if err := p.run(ctx, m, d, false); err != nil {
 		return begun{}, err
 	}
-	return p.newest(ctx, chat, d.Message().ID)
+	return p.newest(ctx, below.Chat, d.Message().ID, n)
 }
 
-// newest returns the messages that the page does not have: the answer that is being
-// generated, and the message that it answers.
-func (p *Page) newest(ctx context.Context, chat, message int64) (begun, error) {
-	path, _, err := p.o.Store.Path(ctx, chat, store.Page{Limit: 2})
+// newest returns the last n messages, which the page does not have: the answer that
+// is being generated, and the messages that it answers.
+func (p *Page) newest(ctx context.Context, chat, message int64, n int) (begun, error) {
+	path, _, err := p.o.Store.Path(ctx, chat, store.Page{Limit: n})
 	for i := range path {
 		if a := p.answers.of(path[i].ID); a != nil {
 			a.fill(&path[i])

@@ -11,8 +11,12 @@ import (
 	"godwit/app/store"
 )
 
-// presetFormat marks a file of presets.
-const presetFormat = "godwit-presets"
+// presetFormat marks a file of presets. Version 2 added the tools in the
+// settings; version 1 is still read.
+const (
+	presetFormat  = "godwit-presets"
+	presetVersion = 2
+)
 
 // presetFile is a file of presets.
 type presetFile struct {
@@ -69,7 +73,7 @@ func (p *Page) writePresets(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f := presetFile{Format: presetFormat, Version: 1, Presets: []filePreset{}}
+	f := presetFile{Format: presetFormat, Version: presetVersion, Presets: []filePreset{}}
 	for _, x := range list {
 		f.Presets = append(f.Presets, filePreset{x.Name, x.System, x.Model, x.Settings})
 	}
@@ -97,8 +101,8 @@ func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error
 	if err := dec.Decode(&f); err != nil || f.Format != presetFormat || dec.More() {
 		return nil, bad(textNotPresets)
 	}
-	if f.Version != 1 {
-		return nil, bad(textPresetVersion, f.Version)
+	if f.Version < 1 || f.Version > presetVersion {
+		return nil, bad(textPresetVersion, f.Version, presetVersion)
 	}
 	list := make([]store.Preset, 0, len(f.Presets))
 	for _, x := range f.Presets {
@@ -114,7 +118,10 @@ func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error
 }
 
 // variables returns a replacer for the variables that a system prompt may
-// contain.
+// contain. A variable after a backslash stays as it is, without the backslash.
 func variables(model string, now time.Time) *strings.Replacer {
-	return strings.NewReplacer("{{date}}", now.Format("Monday, 2 January 2006"), "{{model}}", model)
+	return strings.NewReplacer(
+		`\{{date}}`, "{{date}}", "{{date}}", now.Format("Monday, 2 January 2006"),
+		`\{{model}}`, "{{model}}", "{{model}}", model,
+	)
 }

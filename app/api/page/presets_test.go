@@ -39,8 +39,26 @@ func TestPresetFile(t *testing.T) {
 	if got := list(); got != want {
 		t.Errorf("presets %s, want %s", got, want)
 	}
+	first := presetFile{presetFormat, 1, []filePreset{{Name: "Owl", System: "Hoot."}}}
+	if n := ask[map[string]int](d, "POST", "/app/presets/import", first)["presets"]; n != 1 || list() != want {
+		t.Errorf("version 1: %d presets, %s", n, list())
+	}
+	tools := json.RawMessage(`{"tools":[` + weather + `]}`)
+	ask[store.Preset](d, "POST", "/app/presets", map[string]any{"name": "Tern", "settings": tools})
+	out = ask[presetFile](d, "GET", "/app/presets/export", nil)
+	if out.Version != 2 || len(out.Presets) != 3 {
+		t.Fatalf("exported %+v", out)
+	}
+	if n := ask[map[string]int](d, "POST", "/app/presets/import", out)["presets"]; n != 3 {
+		t.Errorf("%d presets taken in, want 3", n)
+	}
+	want += "Tern:   " + string(tools) + "; "
+	if got := list(); got != want {
+		t.Errorf("presets %s, want %s", got, want)
+	}
 	hot := json.RawMessage(`{"sampling":{"temperature":99}}`)
-	many := presetFile{presetFormat, 1, nil}
+	misnamed := json.RawMessage(`{"tools":[{"type":"function","function":{"name":"a b"}}]}`)
+	many := presetFile{presetFormat, 2, nil}
 	for i := range 1001 {
 		many.Presets = append(many.Presets, filePreset{Name: strconv.Itoa(i)})
 	}
@@ -50,7 +68,9 @@ func TestPresetFile(t *testing.T) {
 	}{
 		"another file":   {map[string]any{"format": "other"}, "not a file of presets"},
 		"no object":      {[]int{1}, "not a file of presets"},
-		"a newer file":   {presetFile{presetFormat, 2, nil}, "version 2"},
+		"a newer file":   {presetFile{presetFormat, 3, nil}, "version 3"},
+		"version 0":      {presetFile{presetFormat, 0, nil}, "version 0"},
+		"a wrong tool":   {presetFile{presetFormat, 2, []filePreset{{Name: "New"}, {Name: "Tool", Settings: misnamed}}}, "Tool"},
 		"a wrong number": {presetFile{presetFormat, 1, []filePreset{{Name: "New"}, {Name: "Hot", Settings: hot}}}, "Hot"},
 		"no name":        {presetFile{presetFormat, 1, []filePreset{{Name: "New"}, {}}}, "needs a name"},
 		"too many":       {many, "at most 1000"},
@@ -67,7 +87,14 @@ func TestPresetFile(t *testing.T) {
 // TestVariables fills in what a system prompt names.
 func TestVariables(t *testing.T) {
 	now := time.Date(2026, time.March, 5, 1, 2, 3, 0, time.UTC)
-	if got, want := variables("owl", now).Replace("{{model}}, {{date}}, {{ date }}"), "owl, Thursday, 5 March 2026, {{ date }}"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for text, want := range map[string]string{
+		"{{model}}, {{date}}, {{ date }}": "owl, Thursday, 5 March 2026, {{ date }}",
+		`\{{date}} is {{date}}`:           "{{date}} is Thursday, 5 March 2026",
+		`{{model}}\{{model}}\{{other}}`:   `owl{{model}}\{{other}}`,
+		`\\{{date}}`:                      `\{{date}}`,
+	} {
+		if got := variables("owl", now).Replace(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

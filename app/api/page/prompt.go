@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/hub"
@@ -20,9 +21,10 @@ type chatSettings struct {
 	Sampling  map[string]float64 `json:"sampling,omitempty"`
 	MaxTokens int                `json:"max_tokens,omitempty"`
 	Thinking  *bool              `json:"thinking,omitempty"`
+	Tools     []json.RawMessage  `json:"tools,omitempty" ts:"Tool[]"` // in OpenAI's form
 }
 
-// readSettings parses settings and checks every number.
+// readSettings parses settings and checks every number and every tool.
 func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingField, err error) {
 	if len(raw) == 0 {
 		return c, nil, nil
@@ -51,6 +53,9 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 	}
 	if known < len(c.Sampling) {
 		return c, nil, bad(textNoParameter)
+	}
+	if err := openai.CheckTools(c.Tools); err != nil {
+		return c, nil, bad("%v", err)
 	}
 	return c, set, nil
 }
@@ -90,6 +95,9 @@ func (p *Page) request(chat *store.Chat, m *hub.Model, path []store.Message, goO
 		r.MaxTokens = own.MaxTokens
 	}
 	r.Chat = &engine.Chat{Messages: conversation(variables(chat.Model, time.Now()).Replace(chat.System), path), Continue: goOn, Thinking: own.Thinking}
+	if len(own.Tools) > 0 {
+		r.Chat.Tools = wire.RawList(own.Tools)
+	}
 	if s.Server.ChatTemplateKwargs != "" {
 		r.Chat.Kwargs = json.RawMessage(s.Server.ChatTemplateKwargs)
 	}

@@ -44,6 +44,7 @@ func (p *Page) endpoints() map[string]handler {
 		"GET /app/presets/export":            p.exportPresets,
 		"POST /app/presets/import":           p.importPresets,
 		"DELETE /app/presets/{id}":           p.deletePreset,
+		"POST /app/tools/check":              p.checkTools,
 		"POST /app/messages/{id}/edit":       p.editMessage,
 		"POST /app/messages/{id}/regenerate": p.regenerate,
 		"POST /app/messages/{id}/continue":   p.continueAnswer,

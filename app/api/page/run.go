@@ -215,6 +215,7 @@ func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Resul
 				return nil, err
 			}
 		case engine.Call:
+			w.a.change(func() { w.a.waiting = waiting{Phase: "call"} })
 			w.addCall(&ev.Call)
 		case engine.End:
 			return ev.Result, nil

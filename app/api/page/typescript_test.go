@@ -40,6 +40,8 @@ var wireTypes = []struct {
 	{"Attachment", store.Attachment{}},
 	{"Stats", store.Stats{}},
 	{"ToolCall", call{}},
+	{"Tool", tool{}},
+	{"ToolResult", toolResult{}},
 	{"Message", store.Message{}},
 	{"ChatSettings", chatSettings{}},
 	{"Chat", store.Chat{}},

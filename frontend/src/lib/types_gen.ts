@@ -46,6 +46,20 @@ export interface ToolCall {
   };
 }
 
+export interface Tool {
+  type: 'function';
+  function: {
+    name: string;
+    description?: string;
+    parameters?: Record<string, unknown>;
+  };
+}
+
+export interface ToolResult {
+  tool_call_id: string;
+  content: string;
+}
+
 export interface Message {
   id: number;
   chat: number;
@@ -74,6 +88,8 @@ export interface ChatSettings {
   sampling?: Record<string, number>;
   max_tokens?: number;
   thinking?: boolean;
+  /** in OpenAI's form */
+  tools?: Tool[];
 }
 
 export interface Chat {

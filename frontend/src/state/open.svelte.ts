@@ -1,7 +1,7 @@
 import { SvelteMap } from 'svelte/reactivity';
 import { ApiError, explain, get, post, remove } from '../lib/api';
 import { stream } from '../lib/sse';
-import type { Attachment, Chat, Figures, Message, Piece, Usage } from '../lib/types';
+import type { Attachment, Chat, Figures, Message, Piece, ToolResult, Usage } from '../lib/types';
 import { recall, remember } from '../lib/window';
 import { chats } from './chats.svelte';
 import { drafts } from './drafts.svelte';
@@ -22,7 +22,7 @@ interface Part {
 
 /** What a running answer is doing before its first word. */
 export interface Waiting {
-  phase: 'prepare' | 'measure' | 'load' | 'queue' | 'prefill' | 'answer';
+  phase: 'prepare' | 'measure' | 'load' | 'queue' | 'prefill' | 'call' | 'answer';
   done: number;
   total: number;
   /** Estimated remaining seconds. */
@@ -276,6 +276,12 @@ class Open {
       this.messages.splice(0, this.messages.length - windowSize);
       this.first = this.messages[0]!.depth;
     }
+  }
+
+  /** Sends the results of tool calls at the end of the chat. */
+  resolve(results: ToolResult[], model: string): Promise<void> {
+    const { id } = this;
+    return this.ask(async (here) => this.post(`/app/chats/${id}/messages`, { parent: await this.newest(id, here), results, model }, here));
   }
 
   edit(id: number, content: string, attachments: Attachment[], model: string): Promise<void> {
