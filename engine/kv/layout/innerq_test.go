@@ -86,7 +86,7 @@ func TestEqualisedLayout(t *testing.T) {
 		{Settings{InnerQ: InnerQ{Groups: -1}}, "-1 groups"},
 		{Settings{Equalised: table[:1]}, "tables of 1 layers"},
 		{Settings{Equalised: [][]kv.Channels{table[0][:1], nil}}, "tables of 1 KV heads"},
-		{Settings{Equalised: [][]kv.Channels{{table[0][0], {}}, nil}}, "table of 0 channels"},
+		{Settings{Equalised: [][]kv.Channels{{table[0][0], {}}, nil}}, "table has 0 channels"},
 	} {
 		if _, err := Resolve(Want{}, layers, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
