@@ -15,6 +15,7 @@ var connecting = map[string]string{
 	"app/hub/client.go":      "the hub, when a model is pulled",
 	"app/only.go":            "the window that runs already, on this machine",
 	"app/cli/bench_serve.go": "its own server, on this machine",
+	"app/api/listen.go":      "the socket file of --unix-socket, to see whether it is in use",
 	"app/api/images.go":      "public addresses, for the pictures of requests, with --allow-image-urls",
 }
 

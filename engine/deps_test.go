@@ -62,8 +62,9 @@ const imports = `
 	app/device/...: app/config metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
 	app/pool: engine app/hub app/telemetry
 	app/tune: engine engine/fetch app/hub app/config
-	app/api/...: app/tune engine engine/sample engine/grammar engine/kv/layout engine/kv engine/tokenizer app/pool app/store app/hub app/config app/telemetry
-	app/cli/...: app/tune app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/calibrate engine/eval engine/requant engine/sample engine/grammar engine/kv/layout engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
+	app/keys: engine/fetch
+	app/api/...: app/tune app/keys engine engine/sample engine/grammar engine/kv/layout engine/kv engine/tokenizer app/pool app/store app/hub app/config app/telemetry
+	app/cli/...: app/tune app/keys app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/calibrate engine/eval engine/requant engine/sample engine/grammar engine/kv/layout engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
 	frontend:
 	app: app/... engine/... frontend
 	app/cmd/godwit: app/cli frontend

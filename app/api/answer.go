@@ -274,7 +274,10 @@ func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.R
 		if ev.Kind != engine.Prefill {
 			ready()
 		}
-		used.see(&ev)
+		if err := used.see(&ev); err != nil {
+			send(item{choice: i, err: err})
+			return
+		}
 		if !send(item{choice: i, event: ev}) {
 			return
 		}

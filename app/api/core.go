@@ -15,6 +15,7 @@ import (
 	"godwit/app/api/resume"
 	"godwit/app/api/wire"
 	"godwit/app/config"
+	"godwit/app/keys"
 	"godwit/app/pool"
 	"godwit/app/telemetry"
 	"godwit/app/tune"
@@ -31,6 +32,7 @@ type Options struct {
 	Log      *slog.Logger // nil to log nothing
 	Page     fs.FS        // files served at /; nil for no page
 	Tuned    *tune.Book   // settings of single models; may be nil
+	Keys     *keys.Book   // named API keys; may be nil
 }
 
 // Server is the API.
@@ -38,6 +40,7 @@ type Server struct {
 	o         Options
 	log       *slog.Logger
 	guard     *guard
+	cert      *certificate // nil without TLS
 	pool      *pool.Pool
 	states    *llamaserver.States
 	live      atomic.Pointer[applied]

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"godwit/app/api/wire"
 	"godwit/app/hub"
+	"godwit/app/keys"
 	"godwit/app/pool"
 	"godwit/engine"
 )
@@ -62,6 +65,7 @@ func (s *Server) explain(err error) *wire.Error {
 	var load *pool.LoadError
 	var long *engine.TooLong
 	var wrong *engine.InputError
+	var over *keys.LimitError
 	switch {
 	case errors.As(err, &e):
 		return e
@@ -73,6 +77,14 @@ func (s *Server) explain(err error) *wire.Error {
 		return wire.Bad("model", "%v", unnamed)
 	case errors.Is(err, pool.ErrStopping):
 		return errStopping
+	case errors.As(err, &over):
+		e := wire.Fault(http.StatusTooManyRequests, wire.Limited, "%v", over)
+		e.Code, e.Retry = "rate_limit_exceeded", over.Retry
+		return e
+	case errors.Is(err, keys.ErrRevoked):
+		e := wire.Fault(http.StatusUnauthorized, wire.Unauthorized, "%v", err)
+		e.Code = "invalid_api_key"
+		return e
 	case errors.As(err, &load) && load.Held:
 		e := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v; models in use occupy the memory", load)
 		e.Code = "insufficient_memory"
@@ -124,7 +136,9 @@ func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err err
 	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(wire.Quiet)) {
 		s.log.Warn("request failed", "err", err)
 	}
-	if e.Status == http.StatusServiceUnavailable {
+	if e.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((e.Retry+time.Second-1)/time.Second), 10))
+	} else if e.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	wire.WriteJSON(w, e.Status, form(e))

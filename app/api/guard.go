@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"godwit/app/api/wire"
+	"godwit/app/keys"
 )
 
 // Limits of a request.
@@ -42,7 +43,8 @@ type guard struct {
 	hosts   []string // in lower case, without ports
 	origins []string
 	keys    [][sha256.Size]byte
-	remote  bool // whether the server listens beyond loopback
+	named   *keys.Book // named keys; may be nil
+	remote  bool       // whether the server listens beyond loopback
 
 	total, pause time.Duration // maximum time for a body, and maximum pause within a body
 	turn         time.Duration // maximum time that a complete body waits until it is parsed
@@ -92,7 +94,7 @@ func (g *guard) check(r *http.Request) error {
 	if len(origins) > 1 {
 		return forbidden("origin_not_allowed", "the request has more than one Origin header")
 	}
-	if len(origins) == 1 && !g.originAllowed(origins[0], r.Host) {
+	if len(origins) == 1 && !g.originAllowed(origins[0], r) {
 		return forbidden("origin_not_allowed", "origin %.128q is not allowed; add it with --allowed-origin", origins[0])
 	}
 	// Browsers send this even without an Origin, as for images and scripts.
@@ -135,19 +137,23 @@ func (g *guard) hostAllowed(r *http.Request) bool {
 }
 
 // originAllowed reports whether an origin is the server itself or is listed.
-func (g *guard) originAllowed(origin, host string) bool {
+func (g *guard) originAllowed(origin string, r *http.Request) bool {
 	origin = strings.ToLower(origin)
 	if slices.Contains(g.origins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Scheme == "http" && u.Host != "" && u.Host == strings.ToLower(host)
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return err == nil && u.Scheme == scheme && u.Host != "" && u.Host == strings.ToLower(r.Host)
 }
 
 // keyOf returns the API key of a request. It returns "" if the request has none, or
 // if the server needs none.
 func (g *guard) keyOf(r *http.Request) string {
-	if len(g.keys) == 0 {
+	if !g.keyed() {
 		return ""
 	}
 	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -156,22 +162,30 @@ func (g *guard) keyOf(r *http.Request) string {
 	return r.Header.Get("X-Api-Key")
 }
 
-// authorise checks the API key if the server has keys.
-func (g *guard) authorise(r *http.Request) error {
-	if len(g.keys) == 0 {
-		return nil
+// keyed reports whether requests need a key.
+func (g *guard) keyed() bool { return len(g.keys) > 0 || g.named.Required() }
+
+// authorise checks the API key if the server has keys. It returns what a named key
+// grants, and nil for other keys.
+func (g *guard) authorise(r *http.Request) (*keys.Grant, error) {
+	if !g.keyed() {
+		return nil, nil
 	}
-	sum := sha256.Sum256([]byte(g.keyOf(r)))
+	key := g.keyOf(r)
+	if grant := g.named.Find(key); grant != nil {
+		return grant, nil
+	}
+	sum := sha256.Sum256([]byte(key))
 	match := 0
 	for i := range g.keys { // compares all keys, so that the time does not depend on the match
 		match |= subtle.ConstantTimeCompare(sum[:], g.keys[i][:])
 	}
 	if match == 1 {
-		return nil
+		return nil, nil
 	}
 	e := wire.Fault(http.StatusUnauthorized, wire.Unauthorized, "a valid API key is required in the header Authorization: Bearer KEY or x-api-key: KEY")
 	e.Code = "invalid_api_key"
-	return e
+	return nil, e
 }
 
 // cross handles CORS. It answers preflight requests and adds the headers for

@@ -9,6 +9,7 @@ import (
 
 	"godwit/app/api/wire"
 	"godwit/app/hub"
+	"godwit/app/keys"
 	"godwit/app/pool"
 	"godwit/engine"
 )
@@ -33,6 +34,11 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 	m, err := s.pool.Find(head.Model)
 	if err != nil {
 		return nil, err
+	}
+	if g := keys.Of(ctx); !g.Allows(m.Name) {
+		e := wire.Fault(http.StatusForbidden, wire.Forbidden, "API key %s may not use model %s", g.Name(), m.Name)
+		e.Code, e.Param = "model_not_allowed", "model"
+		return nil, e
 	}
 	if head.AsLoaded {
 		return named(m)(s.pool.Acquire(ctx, m, pool.Terms{}))
@@ -91,5 +97,5 @@ func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) 
 // client identifies the sender of a request.
 func (s *Server) client(r *http.Request) wire.Client {
 	key := s.guard.keyOf(r)
-	return wire.Client{Key: key, Whose: wire.WhoseIs(r, key, s.o.Settings.Server.SharePrefixes)}
+	return wire.Client{Key: key, Grant: keys.Of(r.Context()), Whose: wire.WhoseIs(r, key, s.o.Settings.Server.SharePrefixes)}
 }

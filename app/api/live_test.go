@@ -83,7 +83,7 @@ func (o *setup) run(t testing.TB) *live {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	v := &live{Server: s, t: t, url: URL(l), end: end, done: make(chan error, 1)}
+	v := &live{Server: s, t: t, url: s.URL(l), end: end, done: make(chan error, 1)}
 	go func() { v.done <- s.Serve(ctx, l, models.Close) }()
 	return v
 }

@@ -19,8 +19,9 @@ type progress struct {
 	ended     bool
 }
 
-// see processes an event.
-func (p *progress) see(ev *engine.Event) {
+// see processes an event. It returns an error if the event is beyond a limit of the
+// API key.
+func (p *progress) see(ev *engine.Event) error {
 	switch ev.Kind {
 	case engine.Prefill:
 		cached := 0
@@ -29,16 +30,17 @@ func (p *progress) see(ev *engine.Event) {
 		}
 		more := max(ev.Done-p.read, 0)
 		p.read, p.cached = p.read+more, p.cached+cached
-		p.t.Add(more, cached, 0)
+		return p.t.Add(more, cached, 0)
 	case engine.End:
 		p.ended = true
 		r := ev.Result
-		p.t.Add(r.Prompt-p.read, r.Cached-p.cached, r.Completion-p.generated)
 		p.s.count(r)
+		_ = p.t.Add(r.Prompt-p.read, r.Cached-p.cached, r.Completion-p.generated) // the answer is complete
 	default:
 		p.generated += len(ev.IDs)
-		p.t.Add(0, 0, len(ev.IDs))
+		return p.t.Add(0, 0, len(ev.IDs))
 	}
+	return nil
 }
 
 // close counts an answer that did not finish.

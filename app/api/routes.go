@@ -14,6 +14,7 @@ import (
 	"godwit/app/api/ollama"
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
+	"godwit/app/keys"
 	"godwit/engine"
 )
 
@@ -111,12 +112,14 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 		}
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK, request: route.Request}
+		grant := keys.Of(r.Context())
+		rec.tally.Limit = limit(grant)
 		if err := s.run(rec, r.WithContext(context.WithValue(r.Context(), wire.TallyKey{}, &rec.tally)), route); err != nil {
 			s.fail(rec, form, err)
 		}
 		s.counters.request(method+" "+path, rec.status)
 		if s.live.Load().log {
-			s.log.Info("request", append([]any{"method", method, "path", path, "status", rec.status, "ms", time.Since(start).Milliseconds()}, rec.tally.Attrs()...)...)
+			s.log.Info("request", append([]any{"method", method, "path", path, "status", rec.status, "ms", time.Since(start).Milliseconds()}, append(rec.tally.Attrs(), keyAttr(grant)...)...)...)
 		}
 	})
 }
@@ -124,6 +127,9 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 // run serves a request unless too many are in progress.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, route wire.Route) error {
 	if route.Method != http.MethodGet {
+		if err := keys.Of(r.Context()).Admit(time.Now()); err != nil {
+			return err
+		}
 		if err := s.enter(r); err != nil {
 			return err
 		}

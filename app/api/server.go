@@ -15,13 +15,12 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
-	"syscall"
 	"time"
 
 	"godwit/app/api/anthropic"
@@ -45,14 +44,22 @@ func New(p *pool.Pool, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	set := &o.Settings.Server
+	host := set.Host
+	if set.UnixSocket != "" {
+		host = "localhost" // only this machine's users can connect
+	}
 	s := &Server{
-		o: o, log: o.Log, pool: p, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
+		o: o, log: o.Log, pool: p, guard: newGuard(host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
 		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, patience: wire.DefaultPatience(), ending: endings(),
 	}
-	if s.guard.remote && len(s.guard.keys) == 0 {
-		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
+	s.guard.named = o.Keys
+	if s.guard.remote && !s.guard.keyed() {
+		return nil, fmt.Errorf("%w: --host %s; make one with 'godwit key add', or set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
 	}
 	var err error
+	if s.cert, err = newCertificate(set, s.log); err != nil {
+		return nil, err
+	}
 	if s.states, err = llamaserver.NewStates(o.States, int64(set.StateBudget)); err != nil {
 		return nil, err
 	}
@@ -110,32 +117,6 @@ func defaults(set *config.Settings) (wire.Defaults, error) {
 	return d, nil
 }
 
-// Listen opens the configured port.
-func (s *Server) Listen() (net.Listener, error) {
-	set := &s.o.Settings.Server
-	l, err := net.Listen("tcp", net.JoinHostPort(hostOnly(set.Host), strconv.Itoa(set.Port)))
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("--host %s: this machine does not have that address: %w", set.Host, err)
-	case PortForbidden(err):
-		return nil, fmt.Errorf("port %d of %s needs administrator rights; use a port from 1024 up, or --port 0 for any free port: %w", set.Port, set.Host, err)
-	case PortTaken(err):
-		return nil, fmt.Errorf("port %d of %s is not free; use --port 0 for any free port: %w", set.Port, set.Host, err)
-	}
-	return nil, fmt.Errorf("port %d of %s cannot be opened; use --port 0 for any free port: %w", set.Port, set.Host, err)
-}
-
-// URL returns the URL of a listener for clients.
-func URL(l net.Listener) string {
-	host, port, err := net.SplitHostPort(l.Addr().String())
-	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
-}
-
 // endings returns the times of a shutdown.
 func endings() ending {
 	return ending{drain: 700 * time.Millisecond, kill: 2 * time.Second, leave: 2900 * time.Millisecond}
@@ -148,6 +129,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), ConnContext: smallBuffer,
+	}
+	if s.cert != nil {
+		srv.TLSConfig = s.cert.config()
+		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // no HTTP/2
+		l = tls.NewListener(l, srv.TLSConfig)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
@@ -181,7 +167,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) e
 
 // smallBuffer limits how much the kernel buffers for a client that does not read.
 func smallBuffer(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*net.TCPConn); ok {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if t, ok := c.(interface{ SetWriteBuffer(bytes int) error }); ok { // a TCP connection or a Unix socket
 		_ = t.SetWriteBuffer(wire.SendBuffer) // if this fails, streams only notice slow clients later
 	}
 	return ctx
@@ -220,10 +209,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.keyless(r.URL.Path) {
-		if err := s.guard.authorise(r); err != nil {
+		grant, err := s.guard.authorise(r)
+		if err != nil {
 			s.fail(w, form, err)
 			return
 		}
+		ctx, stop := grant.While(r.Context())
+		defer stop()
+		r = r.WithContext(ctx)
 	}
 	s.mux.ServeHTTP(w, r)
 }

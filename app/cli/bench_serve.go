@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/device"
 	"godwit/engine"
@@ -188,7 +187,7 @@ func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
 	if err := h.models.Ready(r.ctx); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	d.url = api.URL(l)
+	d.url = h.api.URL(l)
 	return d, stop, nil
 }
 

@@ -55,6 +55,7 @@ type root struct {
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, memory plan, calibration."`
+	Key        keyCmd        `cmd:"" help:"Add, list or revoke named API keys of the server, with limits."`
 	Cache      cacheCmd      `cmd:"" help:"List or delete stored prompts, which need not be computed again."`
 	Device     deviceCmd     `cmd:"" help:"List the devices of this machine and check that they compute correctly."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`

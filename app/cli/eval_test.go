@@ -27,8 +27,8 @@ func call(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, o.String(), e.String()
 }
 
-// keys checks that a JSON object has the given keys.
-func keys(t *testing.T, what, text string, want ...string) map[string]any {
+// hasKeys checks that a JSON object has the given keys.
+func hasKeys(t *testing.T, what, text string, want ...string) map[string]any {
 	t.Helper()
 	var got map[string]any
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
@@ -52,18 +52,18 @@ func TestEvalText(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("perplexity without -f: exit %d, %s", code, errs)
 	}
-	keys(t, "perplexity", out, "perplexity", "stderr", "chunks", "tokens", "type_k", "type_v")
+	hasKeys(t, "perplexity", out, "perplexity", "stderr", "chunks", "tokens", "type_k", "type_v")
 	if code, out, errs = call(t, slices.Concat([]string{"eval", "kld"}, small, []string{"--save-base", base})...); code != 0 {
 		t.Fatalf("kld --save-base: exit %d, %s", code, errs)
 	}
-	keys(t, "kld --save-base", out, "perplexity")
+	hasKeys(t, "kld --save-base", out, "perplexity")
 	types := []string{"-ctk", "q8_0", "-ctv", "q4_0"}
 	_, live, _ := call(t, slices.Concat([]string{"eval", "kld"}, small, types)...)
 	code, out, errs = call(t, slices.Concat([]string{"eval", "kld"}, small, types, []string{"--base", base})...)
 	if code != 0 || out != live {
 		t.Errorf("kld --base: exit %d, %s\n%s, live %s", code, errs, out, live)
 	}
-	keys(t, "kld", out, "kld_mean", "kld_median", "kld_p99", "kld_p999", "kld_max", "top1", "delta_p_rms", "perplexity", "type_k", "type_v")
+	hasKeys(t, "kld", out, "kld_mean", "kld_median", "kld_p99", "kld_p999", "kld_max", "top1", "delta_p_rms", "perplexity", "type_k", "type_v")
 	_, out, _ = call(t, slices.Concat([]string{"eval", "kld"}, small, []string{"-ctk", "f16,q8_0", "-ctv", "q8_0"})...)
 	var list []map[string]any
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 {
@@ -131,7 +131,7 @@ func TestEvalLab(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%s: exit %d, %s", task, code, errs)
 		}
-		got := keys(t, task, out, append(want, "type_k", "type_v")...)
+		got := hasKeys(t, task, out, append(want, "type_k", "type_v")...)
 		if got["type_k"] != "q8_0" || got["type_v"] != "q4_0" {
 			t.Errorf("%s: of %v and %v", task, got["type_k"], got["type_v"])
 		}
@@ -141,7 +141,7 @@ func TestEvalLab(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("all: exit %d, %s", code, errs)
 	}
-	keys(t, "all", out, "model", "identity", "machine", "command", "cells")
+	hasKeys(t, "all", out, "model", "identity", "machine", "command", "cells")
 	for _, name := range []string{"report.json", "report.csv", "report.html"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 500 {
 			t.Errorf("%s: %v", name, err)
@@ -151,7 +151,7 @@ func TestEvalLab(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("recommend: exit %d, %s", code, errs)
 	}
-	rec := keys(t, "recommend", out, "found", "best", "bytes", "limits", "tried")
+	rec := hasKeys(t, "recommend", out, "found", "best", "bytes", "limits", "tried")
 	if tried, ok := rec["tried"].([]any); !ok || len(tried) != len(kv.Pairs()) {
 		t.Errorf("recommend tried %v", rec["tried"])
 	}

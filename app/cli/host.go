@@ -91,7 +91,11 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	if states == "" {
 		states = filepath.Join(r.home.Data, "slots")
 	}
-	to := api.Options{Settings: o.settings, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
+	named, err := r.named(h, &o.settings.Server)
+	if err != nil {
+		return h, err
+	}
+	to := api.Options{Settings: o.settings, Keys: named, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
 	if o.page != nil && o.page.native == nil {
 		to.Page = r.page // the window already has its page, and web browsers do not need one
 	}

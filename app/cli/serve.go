@@ -61,7 +61,7 @@ func (c *serveCmd) Run(r *run) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
-	fmt.Fprintf(r.out, "listening on %s\n", api.URL(l))
+	fmt.Fprintf(r.out, "listening on %s\n", h.api.URL(l))
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
 		r.log.Warn("listening on every address of this machine", "listen", l.Addr())
 	}

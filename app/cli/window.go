@@ -84,18 +84,18 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 	if o.library, err = r.library(settings.Library); err != nil {
 		return nil, err
 	}
-	l, wanted, refused, err := listen(settings.Server.Host, settings.Server.Port)
+	l, wanted, refused, err := listen(&settings.Server)
 	if err != nil {
 		return nil, errors.Join(err, o.library.Close())
 	}
-	if port := l.Addr().(*net.TCPAddr).Port; wanted > 0 && port != wanted {
-		o.page.notices = append(o.page.notices, portNotice(wanted, port, refused))
+	if at, ok := l.Addr().(*net.TCPAddr); ok && wanted > 0 && at.Port != wanted {
+		o.page.notices = append(o.page.notices, portNotice(wanted, at.Port, refused))
 	}
 	h, err := r.host(o)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	s := &Served{Page: h.page, Config: h.page.Config(api.URL(l)), done: make(chan error, 1)}
+	s := &Served{Page: h.page, Config: h.page.Config(h.api.URL(l)), done: make(chan error, 1)}
 	ctx, s.end = context.WithCancel(ctx)
 	go func() { s.done <- h.serve(ctx, l) }()
 	return s, nil
@@ -149,9 +149,14 @@ func portNotice(wanted, port int, refused error) string {
 	return fmt.Sprintf("Port %d %s. For now the API is on port %d.", wanted, why, port)
 }
 
-// listen opens a port. If the port is taken, it opens one of the next ports, or
-// any free port. refused is the reason why the first port was not opened.
-func listen(host string, port int) (l net.Listener, wanted int, refused, err error) {
+// listen opens the socket of the settings, or else a port. If the port is taken,
+// it opens one of the next ports, or any free port. refused is the reason why the first port was not opened.
+func listen(set *config.Server) (l net.Listener, wanted int, refused, err error) {
+	if set.UnixSocket != "" {
+		l, err = api.Listen(set)
+		return l, 0, nil, err
+	}
+	host, port := set.Host, set.Port
 	for i := range portsTried {
 		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port+i)))
 		if i == 0 {

@@ -52,6 +52,9 @@ func (d *dialect) embed(w http.ResponseWriter, r *http.Request) error {
 		}
 		out := []Embedding{}
 		for i, tokens := range lists {
+			if err := wire.TallyOf(ctx).Add(len(tokens), 0, 0); err != nil {
+				return err
+			}
 			row, err := m.Engine.Embed(ctx, tokens)
 			if err != nil {
 				return err
@@ -167,6 +170,9 @@ func (d *dialect) rerank(w http.ResponseWriter, r *http.Request) error {
 		out := Reranked{Model: m.Name, Object: "list", Results: []RerankResult{}}
 		for i, text := range texts {
 			score, tokens, err := m.Engine.Rank(ctx, q.Query, text)
+			if err == nil {
+				err = wire.TallyOf(ctx).Add(tokens, 0, 0)
+			}
 			if err != nil {
 				return err
 			}

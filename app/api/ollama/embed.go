@@ -71,13 +71,15 @@ func (d dialect) embedTexts(r *http.Request, model string, keep *time.Duration, 
 				rows = append(rows, []float32{})
 				continue
 			}
+			if err := wire.TallyOf(ctx).Add(len(ids), 0, 0); err != nil {
+				return err
+			}
 			row, err := m.Engine.Embed(ctx, ids)
 			if err != nil {
 				return err
 			}
 			rows, tokens = append(rows, row), tokens+len(ids)
 		}
-		wire.TallyOf(ctx).Add(tokens, 0, 0)
 		return do(m, rows, tokens)
 	})
 }

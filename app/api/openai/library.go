@@ -106,8 +106,10 @@ func EmbeddingsOf(svc wire.Service) wire.Handler {
 			}
 			var rows [][]float32
 			tokens := 0
-			defer func() { wire.TallyOf(ctx).Add(tokens, 0, 0) }()
 			for _, in := range inputs {
+				if err := wire.TallyOf(ctx).Add(len(in), 0, 0); err != nil {
+					return err
+				}
 				row, err := m.Engine.Embed(ctx, in)
 				if err != nil {
 					return err

@@ -139,7 +139,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	context.AfterFunc(ctx, func() { _ = p.Close() })
 	last := sync.OnceValue(func() error { return errors.Join(p.Close(), models.Close(), kept.Close()) })
 	go func() { done <- s.Serve(ctx, l, last) }()
-	d := &desk{Page: p, t: t, url: api.URL(l), dir: dir}
+	d := &desk{Page: p, t: t, url: s.URL(l), dir: dir}
 	stopped := false
 	d.stop = func() error {
 		if stopped {

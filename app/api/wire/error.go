@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Types of errors, as OpenAI and llama-server name them.
@@ -20,6 +21,7 @@ const (
 	NotFound     = "not_found_error"
 	Unsupported  = "not_supported_error"
 	Unavailable  = "unavailable_error"
+	Limited      = "rate_limit_error"
 	Internal     = "server_error"
 )
 
@@ -30,6 +32,7 @@ type Error struct {
 	Code    string // more specific than Type; may be empty
 	Param   string // name of the wrong field; may be empty
 	Message string
+	Retry   time.Duration // for the header Retry-After; 0 for no header
 
 	Prompt, Context int // token counts, set if Code is Overflow
 }

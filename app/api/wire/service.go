@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"godwit/app/hub"
+	"godwit/app/keys"
 	"godwit/app/pool"
 	"godwit/engine"
 )
@@ -84,7 +85,8 @@ type Host interface {
 
 // Client is the sender of a request.
 type Client struct {
-	Key   string // API key; empty if the request has none or needs none
+	Key   string      // API key; empty if the request has none or needs none
+	Grant *keys.Grant // what a named key allows; nil for other clients
 	Whose Whose
 }
 

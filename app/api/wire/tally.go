@@ -8,8 +8,11 @@ import (
 // TallyKey is the key of a request's tally in its context.
 type TallyKey struct{}
 
-// Tally counts what a request has used so far, for the request log.
+// Tally counts what a request has used so far, for the request log and for the limits
+// of its API key.
 type Tally struct {
+	Limit func(tokens int) error // returns an error for tokens beyond a limit; nil without a limit
+
 	mu                        sync.Mutex
 	model                     string
 	prompt, cached, generated int
@@ -30,11 +33,17 @@ func (t *Tally) Use(model string) {
 	t.model = model
 }
 
-// Add adds tokens.
-func (t *Tally) Add(prompt, cached, generated int) {
+// Add adds tokens. If they are beyond a limit, it adds none and returns the error.
+func (t *Tally) Add(prompt, cached, generated int) error {
+	if t.Limit != nil {
+		if err := t.Limit(prompt + generated); err != nil {
+			return err
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.prompt, t.cached, t.generated = t.prompt+prompt, t.cached+cached, t.generated+generated
+	return nil
 }
 
 // Attrs returns the attributes of the log line for a request that used a model.

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"godwit/app/keys"
+)
+
+// keyed is a server with named keys.
+type keyed struct {
+	*live
+	path string
+}
+
+// startKeyed starts a server with the real model and a file of keys.
+func startKeyed(t *testing.T, log *buffer, list ...keys.Key) (*keyed, []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), keys.FileName)
+	var secrets []string
+	for _, k := range list {
+		secret, err := keys.Add(t.Context(), path, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, secret)
+	}
+	book, err := keys.Open(path, path+".used", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var follower sync.WaitGroup
+	follower.Go(func() { book.Follow(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		follower.Wait()
+	})
+	v := startModel(t, func(o *setup) {
+		o.Keys = book
+		o.Log = slog.New(slog.NewTextHandler(log, nil))
+		o.Settings.Server.RequestLog = true
+	})
+	return &keyed{v, path}, secrets
+}
+
+func bearer(secret string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+secret) }
+}
+
+// A named key works in every place of a key, is refused for other models, and
+// appears in the request log by its name only.
+func TestNamedKeys(t *testing.T) {
+	var log buffer
+	v, s := startKeyed(t, &log, keys.Key{Name: "all"}, keys.Key{Name: "other", Limits: keys.Limits{Models: []string{"gemma*"}}})
+	chat := object{"messages": user(question), "max_tokens": 2}
+	if r := v.ask("POST", "/v1/chat/completions", chat, bearer(s[0])); r.status != 200 {
+		t.Errorf("a key: %d %s", r.status, r.body)
+	}
+	if r := v.ask("POST", "/v1/messages", chat, func(r *http.Request) { r.Header.Set("X-Api-Key", s[0]) }); r.status != 200 {
+		t.Errorf("x-api-key: %d %s", r.status, r.body)
+	}
+	for _, path := range []string{"/v1/chat/completions", "/api/chat", "/v1/messages", "/v1/embeddings"} {
+		body := object{"model": "tiny-chat", "messages": user(question), "max_tokens": 2}
+		if path == "/v1/embeddings" {
+			body = object{"input": "x"}
+		}
+		if r := v.ask("POST", path, body, bearer(s[1])); r.status != http.StatusForbidden || !strings.Contains(string(r.body), "tiny-chat") {
+			t.Errorf("%s with a key for other models: %d %s", path, r.status, r.body)
+		}
+	}
+	for _, secret := range []string{"", "gw-wrong", s[0] + "x"} {
+		if r := v.ask("POST", "/v1/chat/completions", chat, bearer(secret)); r.status != http.StatusUnauthorized {
+			t.Errorf("key %q: %d", secret, r.status)
+		}
+	}
+	wait(t, "the log", func() bool { return strings.Contains(log.String(), "key=other") })
+	if text := log.String(); !strings.Contains(text, "key=all") || strings.Contains(text, s[0]) || strings.Contains(text, s[1]) {
+		t.Errorf("the log has %s", text)
+	}
+}
+
+// 16 clients with one key never get more requests or tokens than its limits, with and
+// without streams, and the error says when to come back.
+func TestKeyLimits(t *testing.T) {
+	var log buffer
+	const tokens = 400
+	v, s := startKeyed(t, &log, keys.Key{Name: "tokens", Limits: keys.Limits{Tokens: tokens}}, keys.Key{Name: "requests", Limits: keys.Limits{Requests: 5}})
+	var used, passed, refused atomic.Int64
+	var clients sync.WaitGroup
+	for i := range 16 {
+		clients.Go(func() {
+			for range 8 {
+				r := v.ask("POST", "/v1/chat/completions", object{"messages": user("Count " + strconv.Itoa(i)), "max_tokens": 8, "ignore_eos": true}, bearer(s[0]))
+				switch {
+				case r.status == 200:
+					used.Add(int64(r.json(t)["usage"].(map[string]any)["total_tokens"].(float64)))
+				case r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "" && strings.Contains(string(r.body), "400 tokens a day"):
+					refused.Add(1)
+				default:
+					t.Errorf("%d %s", r.status, r.body)
+				}
+			}
+			if r := v.ask("POST", "/tokenize", object{"content": "x"}, bearer(s[1])); r.status == 200 {
+				passed.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	if used.Load() > tokens || used.Load() < tokens/4 || refused.Load() == 0 {
+		t.Errorf("%d tokens passed of %d, %d requests were refused", used.Load(), tokens, refused.Load())
+	}
+	if passed.Load() != 5 {
+		t.Errorf("%d requests passed of 5 a minute", passed.Load())
+	}
+	if r := v.ask("GET", "/v1/models", nil, bearer(s[1])); r.status != 200 {
+		t.Errorf("a request that only reads: %d", r.status)
+	}
+}
+
+// A running stream ends when its key is revoked, and the key is refused from then on.
+func TestRevokedKey(t *testing.T) {
+	var log buffer
+	v, s := startKeyed(t, &log, keys.Key{Name: "a"}, keys.Key{Name: "b"})
+	r, err := v.request(t.Context(), "POST", "/v1/chat/completions", object{"messages": user(question), "stream": true, "ignore_eos": true, "max_tokens": 100000}, bearer(s[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, 512)); err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.Revoke(t.Context(), v.path, "a"); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(rest), keys.ErrRevoked.Error()) {
+		t.Errorf("the stream ended with %.300q, %v", rest[max(0, len(rest)-300):], err)
+	}
+	if r := v.ask("GET", "/v1/models", nil, bearer(s[0])); r.status != http.StatusUnauthorized {
+		t.Errorf("a revoked key: %d", r.status)
+	}
+	if r := v.ask("GET", "/v1/models", nil, bearer(s[1])); r.status != 200 {
+		t.Errorf("the other key: %d", r.status)
+	}
+}

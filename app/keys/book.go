@@ -1,0 +1,170 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// lookPause is how often the file is checked for changes.
+const lookPause = 250 * time.Millisecond
+
+// savePause is how often the used tokens are saved.
+const savePause = 5 * time.Second
+
+// Book is the keys of a running server. It follows its file: a key that is added is
+// valid within a second, and the requests of one that is revoked end at once. Its
+// methods are safe for concurrent use. A nil Book has no keys.
+type Book struct {
+	path, used string
+	log        *slog.Logger
+
+	mu      sync.Mutex
+	grants  map[string]*Grant // by hash
+	ever    bool              // the file has had keys
+	info    fs.FileInfo       // the file when it was last read; nil without a file
+	settled bool              // the file is older than the clock's resolution
+}
+
+// spent is the file of used tokens.
+type spent struct {
+	Day    string           `json:"day"`
+	Tokens map[string]int64 `json:"tokens"` // by name of the key
+}
+
+// Open reads a file of keys, which need not exist. used is a file in which the
+// tokens of the day are kept over a restart.
+func Open(path, used string, log *slog.Logger) (*Book, error) {
+	b := &Book{path: path, used: used, log: log, grants: map[string]*Grant{}}
+	if err := b.look(); err != nil {
+		return nil, err
+	}
+	var s spent
+	data, err := os.ReadFile(used)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("used tokens of API keys not read, today's count starts at 0", "err", err)
+	}
+	for _, g := range b.grants {
+		g.day, g.tokens = s.Day, max(s.Tokens[g.Name()], 0)
+	}
+	return b, nil
+}
+
+// Required reports whether requests need a key. That stays so if the last key is
+// revoked.
+func (b *Book) Required() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ever
+}
+
+// Find returns what a secret grants, or nil if it is not a key.
+func (b *Book) Find(secret string) *Grant {
+	if b == nil || secret == "" {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.grants[hash(secret)] // found by hash, so the time tells nothing about the secret
+}
+
+// Follow applies changes of the file and saves used tokens until ctx ends.
+func (b *Book) Follow(ctx context.Context) {
+	look, save := time.NewTicker(lookPause), time.NewTicker(savePause)
+	defer look.Stop()
+	defer save.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			b.save()
+			return
+		case <-save.C:
+			b.save()
+		case <-look.C:
+			if err := b.look(); err != nil {
+				b.log.Warn("API keys not read again, the old ones stay valid", "err", err)
+			}
+		}
+	}
+}
+
+// look reads the file if it has changed.
+func (b *Book) look() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	info, err := os.Stat(b.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil {
+		info = nil
+	}
+	if (info == nil) == (b.info == nil) && (info == nil || b.settled && os.SameFile(info, b.info) && info.ModTime().Equal(b.info.ModTime()) && info.Size() == b.info.Size()) {
+		return nil
+	}
+	// A file can change twice within the resolution of its time.
+	b.info, b.settled = info, info == nil || time.Since(info.ModTime()) > time.Second
+	c, err := read(b.path)
+	if err != nil {
+		return err
+	}
+	b.apply(c.Keys)
+	return nil
+}
+
+// apply replaces the keys. It keeps what known keys have used.
+func (b *Book) apply(list []Key) {
+	now := make(map[string]*Grant, len(list))
+	for _, k := range list {
+		g := b.grants[k.Hash]
+		if g == nil {
+			g = &Grant{}
+			g.life, g.end = context.WithCancel(context.Background())
+		}
+		g.set(k)
+		now[k.Hash] = g
+	}
+	for h, g := range b.grants {
+		if now[h] == nil {
+			g.end()
+		}
+	}
+	b.grants = now
+	b.ever = b.ever || len(list) > 0
+}
+
+// save writes the tokens that keys have used today.
+func (b *Book) save() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := spent{Day: day(time.Now()), Tokens: map[string]int64{}}
+	changed := false
+	for _, g := range b.grants {
+		n, fresh := g.usedOn(s.Day)
+		changed = changed || fresh
+		if n > 0 {
+			s.Tokens[g.Name()] = n
+		}
+	}
+	if !changed {
+		return
+	}
+	data, err := json.Marshal(&s)
+	if err == nil {
+		err = replace(b.used, data)
+	}
+	if err != nil {
+		b.log.Warn("used tokens of API keys not saved", "err", err)
+	}
+}
