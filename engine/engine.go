@@ -117,8 +117,8 @@ type Options struct {
 	// an error cancels. If it is nil, Progress receives the calibration's progress
 	// as 0 to 0.5.
 	Measuring func(share float64) error
-	// Prefixes stores what conversations have read, for every model of this process and of
-	// later ones; nil: only the contents of slots are reused.
+	// Prefixes stores processed prompts, so that this process and later ones can reuse
+	// them. nil: only the contents of slots are reused.
 	Prefixes *prefix.Store
 	// Observe is called after every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)

@@ -72,7 +72,7 @@ var codeComment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*|<!--.*?-->`)
 // nameFinder returns a function that finds the first name in a source. In Go it
 // searches identifiers and strings, in other files all text except comments.
 func nameFinder(names []string) func(ext string, data []byte) string {
-	plain := map[string]string{} // name in the form of an identifier, to the name
+	plain := map[string]string{} // identifier form to name
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		plain[squash(name)] = name

@@ -173,8 +173,8 @@ func readCounts(t *testing.T, name string) map[string]int {
 }
 
 // TestAssembly checks that generated assembly is only in folders called asm, away
-// from files that people read, and that it does not grow: testdata/assembly.txt has
-// the lines of each folder and must be exact.
+// from files that people read, and that it does not grow. testdata/assembly.txt
+// has the number of lines in each folder and must be exact.
 func TestAssembly(t *testing.T) {
 	lines := map[string]int{}
 	walk(t, true, func(name string) {

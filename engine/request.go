@@ -54,7 +54,7 @@ type Request struct {
 	// Prediction is a text that the answer is likely to repeat, for a Drafter.
 	Prediction string
 	Queued     func() // called once the prompt is tokenised and waits for a slot; may be nil
-	Keep       int    // tokens of the start that a context shift keeps; -1: the whole prompt
+	Keep       int    // number of tokens at the start that a context shift keeps; -1: the whole prompt
 
 	// Notice is called before the first event with the ways in which the request
 	// was changed. It may be nil.

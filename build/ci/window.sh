@@ -36,7 +36,7 @@ model=${XDG_DATA_HOME:-$HOME/.local/share}/godwit/models/SmolLM2-135M-Instruct.Q
 ln -s "$model" "$home/data/models/"
 ln "$model" "$home/else/picked.gguf" 2>/dev/null || cp "$model" "$home/else/picked.gguf"
 ln "$home/else/picked.gguf" "$home/else/dragged.gguf"
-# several flags
+# shellcheck disable=SC2046 # pkg-config prints several flags
 cc -o "$home/desktop" build/ci/desktop.c $(pkg-config --cflags --libs gtk+-3.0 x11)
 printf '#!/bin/sh\necho "$@" >>"%s/opened"\n' "$home" >"$home/bin/xdg-open"
 chmod +x "$home/bin/xdg-open"

@@ -25,7 +25,7 @@ type NGram struct {
 	text   []llm.Token // the prediction, followed by the conversation
 	given  int         // number of tokens of the prediction
 	newest []int32     // position of the newest place plus 1, by hash of the minMatch tokens that end there
-	before []int32     // position plus 1 of the earlier place with the same hash, by position
+	before []int32     // for each position, 1 + the previous position with the same hash; 0: none
 
 	proposed int
 	rate     float64 // recent share of proposed tokens that were accepted

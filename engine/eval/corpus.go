@@ -27,7 +27,7 @@ const piece = 2048
 func Text(name string) (string, error) {
 	if name != All {
 		if !slices.Contains(corpusParts, name) {
-			return "", fmt.Errorf("no text %q in the corpus; accepted are %s", name, strings.Join(TextNames(), ", "))
+			return "", fmt.Errorf("no text %q in the corpus; choose one of %s", name, strings.Join(TextNames(), ", "))
 		}
 		return readPart(name), nil
 	}

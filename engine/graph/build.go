@@ -348,7 +348,7 @@ func (b *Builder) ExpertScale(x, route Value, w *Weight) Value {
 	return b.add(ExpertScale{w, b.Width(route) / 2}, b.Width(x), x, route)
 }
 
-// ExpertSum adds the experts' parts of x by their weights.
+// ExpertSum returns the sum of the experts' parts of x, weighted by route.
 func (b *Builder) ExpertSum(x, route Value) Value {
 	used := b.Width(route) / 2
 	if b.err != nil {

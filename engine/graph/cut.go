@@ -18,7 +18,7 @@ func (p *Plan) InputWidth() int {
 // if a layer of tail reads the cache of a layer of head.
 func (p *Plan) Cut(layer int) (head, tail *Plan, err error) {
 	if layer <= 0 || layer >= len(p.Layers) {
-		return nil, nil, fmt.Errorf("graph: cut before layer %d of %d", layer, len(p.Layers))
+		return nil, nil, fmt.Errorf("graph: cannot cut before layer %d of %d", layer, len(p.Layers))
 	}
 	at := p.Layers[layer]
 	for _, n := range p.Nodes[at:] {

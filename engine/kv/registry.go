@@ -94,7 +94,7 @@ func Parse(name string) (*Type, error) {
 	t := find(key)
 	switch {
 	case t == nil:
-		return nil, fmt.Errorf("%w %q; accepted are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; choose one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	case t.Retired != "":
 		return nil, fmt.Errorf("%w %q: %s", ErrUnknown, name, t.Retired)
 	}

@@ -24,9 +24,9 @@ func TestParse(t *testing.T) {
 		"turbo2-b32": "use turbo2",
 		"tq3_1s":     "a weight format",
 		"tq4_1s":     "a weight format",
-		"turbo5":     "accepted are f32, bf16, f16, q8_0, q8_0-rot,",
-		"":           "accepted are",
-		"42":         "accepted are",
+		"turbo5":     "choose one of f32, bf16, f16, q8_0, q8_0-rot,",
+		"":           "choose one of",
+		"42":         "choose one of",
 	} {
 		if _, err := Parse(name); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v, want %q", name, err, why)

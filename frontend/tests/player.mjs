@@ -5,7 +5,7 @@ import http from 'node:http';
 /** Starts the proxy. play makes the last answer of a chat grow, starting at an offset of a text. */
 export async function player(server, tokensPerSecond = 100) {
   let piece; // { text, from } of the answer
-  let message; // its message, as on the server
+  let message; // the answer's message, in the server's form
   const proxy = http.createServer((request, answer) => {
     if (piece && /^\/app\/messages\/\d+\/stream/.test(request.url)) return stream(answer);
     const headers = Object.fromEntries(Object.entries(request.headers).filter(([name]) => !/^(?:host|origin|referer|sec-)/.test(name)));

@@ -32,8 +32,8 @@ export function newHome(model = true, settings = '', engine = '', titles = false
 }
 
 /**
- * Makes the answers of a server so long that none ends by itself. Tokens are drawn almost uniformly, so the last one
- * hardly ever comes. Returns a function that restores the settings.
+ * Makes the answers of a server so long that none ends by itself. Tokens are drawn almost uniformly, so the
+ * end-of-text token is hardly ever drawn. Returns a function that restores the settings.
  */
 export async function ramble(server) {
   const { fields } = await server.api('GET', '/app/settings');

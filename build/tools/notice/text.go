@@ -20,8 +20,8 @@ engine/eval/corpus/code.txt: mptest.c of SQLite, whose author disclaims copyrigh
 engine/eval/corpus/{korean,chinese,arabic}.txt: Universal Declaration of Human Rights, United Nations, 1948, translations published by its High Commissioner for Human Rights: free of copyright
 `
 
-// writeNotice writes the lists, and then each licence text once with the works
-// under it.
+// writeNotice writes the lists, and then each licence text once, below the works
+// that it covers.
 func writeNotice(w io.Writer, shipped, tested, packages []work) {
 	fmt.Fprint(w, "Godwit\nCopyright (c) 2026 The Godwit authors. MIT licence, see LICENSE.\n\n",
 		"Written by `make notice`; `make check` compares it with the modules.\n\n")

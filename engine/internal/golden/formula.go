@@ -187,8 +187,8 @@ func (m *Model) assemble(head []byte) (out []byte, err error) {
 	return append(out, make([]byte, -(len(out)-len(head))&(alignment-1))...), nil
 }
 
-// values returns n values that are uniform in offset ± 2^exponent. They are
-// numbers of splitmix64, seeded with the FNV-1a hash of the name xor seed.
+// values returns n values that are uniform in offset ± 2^exponent. They come
+// from splitmix64, seeded with the FNV-1a hash of the name xor seed.
 func (r rule) values(seed uint64, n int) []float32 {
 	state := uint64(14695981039346656037)
 	for _, b := range []byte(r.name) {

@@ -110,5 +110,5 @@ func PresetWant(name string, layers []LayerInfo) (Want, error) {
 		}
 		names = append(names, presets[i].Name)
 	}
-	return Want{}, fmt.Errorf("%w %q; accepted are %s", ErrPreset, name, strings.Join(names, ", "))
+	return Want{}, fmt.Errorf("%w %q; choose one of %s", ErrPreset, name, strings.Join(names, ", "))
 }

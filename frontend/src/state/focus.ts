@@ -8,7 +8,7 @@ export function toComposer() {
   if (!touch.matches) document.querySelector<HTMLElement>('form.composer textarea')?.focus();
 }
 
-/** Focuses the first existing button of a message with one of these names. */
+/** Tries the names in order and focuses the message's first enabled button with that name. */
 export async function toButton(message: number, ...names: string[]) {
   await tick();
   for (const name of names) {
