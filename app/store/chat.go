@@ -33,6 +33,7 @@ type Chat struct {
 	Settings json.RawMessage `json:"settings" ts:"ChatSettings"` // the page's settings object, with sampling options and other settings
 	Created  time.Time       `json:"created"`
 	Updated  time.Time       `json:"updated"` // time of the last message
+	Private  bool            `json:"private"` // kept in memory only
 }
 
 // ChatChange changes the fields that are not nil.
@@ -57,12 +58,13 @@ const chatColumns = "id, title, ifnull(folder, 0), pinned, model, system, settin
 // row is implemented by *sql.Row and *sql.Rows.
 type row interface{ Scan(dest ...any) error }
 
-func scanChat(r row) (Chat, error) {
+func (s *Store) scanChat(r row) (Chat, error) {
 	var c Chat
 	var settings string
 	var created, updated int64
 	err := r.Scan(&c.ID, &c.Title, &c.Folder, &c.Pinned, &c.Model, &c.System, &settings, &created, &updated)
 	c.Settings, c.Created, c.Updated = json.RawMessage(settings), time.UnixMilli(created), time.UnixMilli(updated)
+	c.Private = s.private
 	return c, err
 }
 
@@ -73,7 +75,7 @@ func (s *Store) CreateChat(ctx context.Context, c Chat) (Chat, error) {
 		now := s.millis()
 		c.Created, c.Updated = time.UnixMilli(now), time.UnixMilli(now)
 		id, err := insertChat(ctx, tx, &c)
-		c.ID = id
+		c.ID, c.Private = id, s.private
 		return err
 	})
 	return c, err
@@ -107,7 +109,7 @@ func insertChat(ctx context.Context, tx *sql.Tx, c *Chat) (int64, error) {
 
 // Chat returns one chat.
 func (s *Store) Chat(ctx context.Context, id int64) (Chat, error) {
-	c, err := scanChat(s.db.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id))
+	c, err := s.scanChat(s.db.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id))
 	return c, s.fault(fmt.Sprintf("chat %d", id), err)
 }
 
@@ -125,7 +127,7 @@ func (s *Store) Chats(ctx context.Context, l List) ([]Chat, error) {
 	}
 	chats := []Chat{}
 	err := s.each(ctx, query, args, func(r row) error {
-		c, err := scanChat(r)
+		c, err := s.scanChat(r)
 		chats = append(chats, c)
 		return err
 	})
@@ -162,7 +164,7 @@ func (s *Store) ChangeChat(ctx context.Context, id int64, change ChatChange) (Ch
 	var c Chat
 	err := s.write(ctx, fmt.Sprintf("change chat %d", id), func(tx *sql.Tx) error {
 		var err error
-		if c, err = scanChat(tx.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id)); err != nil {
+		if c, err = s.scanChat(tx.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id)); err != nil {
 			return err
 		}
 		if change.Title != nil {

@@ -31,8 +31,9 @@ const (
 type exportedChat struct {
 	Chat
 	ID       *int64           `json:"id,omitempty"` // hides ID of Chat
-	Folder   string           `json:"folder"`       // name of the folder
-	Chosen   int64            `json:"chosen"`       // first message of the visible branch
+	Private  *bool            `json:"private,omitempty"`
+	Folder   string           `json:"folder"` // name of the folder
+	Chosen   int64            `json:"chosen"` // first message of the visible branch
 	Messages exportedMessages `json:"messages"`
 }
 
@@ -134,7 +135,7 @@ func (s *Store) exportChat(ctx context.Context, id int64) (exportedChat, error) 
 		return e, s.fault(name, err)
 	}
 	defer func() { _ = tx.Rollback() }() // read-only transaction
-	if e.Chat, err = scanChat(tx.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id)); err != nil {
+	if e.Chat, err = s.scanChat(tx.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id)); err != nil {
 		return e, s.fault(name, err)
 	}
 	err = tx.QueryRowContext(ctx, "SELECT ifnull(f.name, ''), ifnull(c.chosen, 0) FROM chat c LEFT JOIN folder f ON f.id = c.folder WHERE c.id = ?", id).Scan(&e.Folder, &e.Chosen)

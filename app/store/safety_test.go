@@ -180,7 +180,7 @@ func TestMigrations(t *testing.T) {
 // reopenRaw opens a database without migrating it.
 func reopenRaw(t *testing.T, path string) *Store {
 	t.Helper()
-	raw, err := openDB(path, 0)
+	raw, err := openDB(dsn(path, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

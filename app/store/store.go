@@ -49,10 +49,19 @@ type Options struct {
 	maxPages int // maximum number of pages in the database, to test a full disk
 }
 
+func (o Options) defaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
 // Store is an open database.
 type Store struct {
 	path    string
 	db      *sql.DB
+	anchor  *sql.Conn // keeps a database in memory; nil for a file
+	private bool      // whether the database is in memory
 	now     func() time.Time
 	damaged atomic.Bool
 
@@ -78,9 +87,7 @@ func (d *Damage) Unwrap() []error { return []error{ErrDamaged, d.Cause} }
 // database is damaged, Open renames it and returns an empty Store together with a
 // *Damage error.
 func Open(path string, o Options) (*Store, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	o = o.defaults()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("chats: %w", err)
 	}
@@ -100,7 +107,7 @@ func Open(path string, o Options) (*Store, error) {
 
 // open opens the database or creates it.
 func open(path string, o Options) (*Store, error) {
-	db, err := openDB(path, o.maxPages)
+	db, err := openDB(dsn(path, o.maxPages))
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +127,8 @@ func open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func openDB(path string, maxPages int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn(path, maxPages))
+func openDB(dsn string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, fmt.Errorf("chats: %w", err)
 	}
@@ -152,8 +159,11 @@ func dsn(path string, maxPages int) string {
 // Close closes the database.
 func (s *Store) Close() error {
 	var mark error
-	if s.damaged.Load() {
+	if s.damaged.Load() && !s.private {
 		mark = os.WriteFile(s.path+checkMark, nil, 0o600)
+	}
+	if s.anchor != nil {
+		return errors.Join(s.anchor.Close(), s.db.Close())
 	}
 	return errors.Join(mark, s.db.Close())
 }

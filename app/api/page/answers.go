@@ -254,7 +254,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if len(q.Results) > 0 {
 		said, err = p.addResults(ctx, chat, q.Parent, q.Results)
 	} else {
-		said, err = p.o.Store.Append(ctx, said)
+		said, err = p.chats(chat).Append(ctx, said)
 	}
 	if err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, bad(textEmptyMessage)
 	}
 	ctx := context.WithoutCancel(r.Context())
-	edited, err := p.o.Store.Edit(ctx, message.ID, q.Content, q.Attachments)
+	edited, err := p.chats(message.ID).Edit(ctx, message.ID, q.Content, q.Attachments)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 	}
 	defer p.answers.give(message.Chat)
 	ctx := context.WithoutCancel(r.Context())
-	d, err := p.o.Store.Resume(ctx, message.ID)
+	d, err := p.chats(message.ID).Resume(ctx, message.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +326,7 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 	if err := read(w, r, textBody, &q); err != nil {
 		return store.Message{}, q, hub.Model{}, err
 	}
-	old, err := p.o.Store.Message(r.Context(), message)
+	old, err := p.chats(message).Message(r.Context(), message)
 	if err != nil {
 		return old, q, hub.Model{}, err
 	}
@@ -362,7 +362,7 @@ func (p *Page) modelFor(name string) (hub.Model, error) {
 
 // begin starts an answer below a message. It returns the last n messages.
 func (p *Page) begin(ctx context.Context, m hub.Model, below store.Message, n int) (begun, error) {
-	d, err := p.o.Store.Begin(ctx, store.Message{Chat: below.Chat, Parent: below.ID, Role: store.Assistant, Model: m.Name})
+	d, err := p.chats(below.Chat).Begin(ctx, store.Message{Chat: below.Chat, Parent: below.ID, Role: store.Assistant, Model: m.Name})
 	if err != nil {
 		return begun{}, err
 	}
@@ -375,7 +375,7 @@ func (p *Page) begin(ctx context.Context, m hub.Model, below store.Message, n in
 // newest returns the last n messages, which the page does not have: the answer that
 // is being generated, and the messages that it answers.
 func (p *Page) newest(ctx context.Context, chat, message int64, n int) (begun, error) {
-	path, _, err := p.o.Store.Path(ctx, chat, store.Page{Limit: n})
+	path, _, err := p.chats(chat).Path(ctx, chat, store.Page{Limit: n})
 	for i := range path {
 		if a := p.answers.of(path[i].ID); a != nil {
 			a.fill(&path[i])
@@ -407,7 +407,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 	}
 	a := p.answers.of(message)
 	if a == nil {
-		m, err := p.o.Store.Message(r.Context(), message)
+		m, err := p.chats(message).Message(r.Context(), message)
 		if err != nil {
 			return nil, err
 		}

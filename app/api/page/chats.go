@@ -29,7 +29,7 @@ func (p *Page) chatChanged(chat, message int64) {
 }
 
 func (p *Page) listChats(_ http.ResponseWriter, r *http.Request) (any, error) {
-	chats, err := p.o.Store.Chats(r.Context(), store.List{})
+	chats, err := p.everyChat(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,12 @@ func (p *Page) createChat(w http.ResponseWriter, r *http.Request) (any, error) {
 	if _, _, err := readSettings(c.Settings); err != nil {
 		return nil, err
 	}
-	made, err := p.o.Store.CreateChat(r.Context(), store.Chat{Title: c.Title, Folder: c.Folder, Model: c.Model, System: c.System, Settings: c.Settings})
+	into := p.o.Store
+	if c.Private {
+		into = p.private.chats
+		defer p.forgetLater()
+	}
+	made, err := into.CreateChat(r.Context(), store.Chat{Title: c.Title, Folder: c.Folder, Model: c.Model, System: c.System, Settings: c.Settings})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +80,7 @@ func (p *Page) openChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	o := opened{}
-	if o.Chat, err = p.o.Store.Chat(r.Context(), chat); err != nil {
+	if o.Chat, err = p.chats(chat).Chat(r.Context(), chat); err != nil {
 		return nil, err
 	}
 	around, err := number(r, "around")
@@ -99,11 +104,11 @@ func (p *Page) openChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // depth returns the number of messages above a message.
 func (p *Page) depth(r *http.Request, message int64) (int, error) {
-	m, err := p.o.Store.Message(r.Context(), message)
+	m, err := p.chats(message).Message(r.Context(), message)
 	if err != nil {
 		return 0, err
 	}
-	path, _, err := p.o.Store.Path(r.Context(), m.Chat, store.Page{})
+	path, _, err := p.chats(m.Chat).Path(r.Context(), m.Chat, store.Page{})
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +134,7 @@ func (p *Page) part(r *http.Request) (store.Page, error) {
 
 // messages reads a page of a chat, including the current text of running answers.
 func (p *Page) messages(r *http.Request, chat int64, part store.Page) ([]store.Message, int, error) {
-	list, total, err := p.o.Store.Path(r.Context(), chat, part)
+	list, total, err := p.chats(chat).Path(r.Context(), chat, part)
 	for i := range list {
 		if a := p.answers.of(list[i].ID); a != nil {
 			a.fill(&list[i])
@@ -165,7 +170,7 @@ func (p *Page) changeChat(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	now, err := p.o.Store.ChangeChat(r.Context(), chat, change)
+	now, err := p.chats(chat).ChangeChat(r.Context(), chat, change)
 	if err != nil {
 		return nil, err
 	}
@@ -178,21 +183,26 @@ func (p *Page) deleteChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.answers.end(r.Context(), chat); err != nil {
-		return nil, err
+	return nil, p.dropChat(r.Context(), chat)
+}
+
+// dropChat stops the answers of a chat and deletes the chat.
+func (p *Page) dropChat(ctx context.Context, chat int64) error {
+	if err := p.answers.end(ctx, chat); err != nil {
+		return err
 	}
 	defer p.answers.give(chat)
 	p.answers.seen(chat)
-	texts, err := p.o.Store.Prefixes(r.Context(), chat)
+	texts, err := p.chats(chat).Prefixes(ctx, chat)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := p.o.Store.DeleteChat(r.Context(), chat); err != nil {
-		return nil, err
+	if err := p.chats(chat).DeleteChat(ctx, chat); err != nil {
+		return err
 	}
 	p.eraseTexts(texts)
 	p.chatsChanged()
-	return nil, nil
+	return nil
 }
 
 // eraseTexts deletes texts from the caches. An invalid key is ignored.
@@ -231,9 +241,9 @@ func (p *Page) exportChat(w http.ResponseWriter, r *http.Request) (any, error) {
 func (p *Page) export(ctx context.Context, w io.Writer, chat int64, as string) (kind string, err error) {
 	switch as {
 	case "json":
-		return "application/json", p.o.Store.ExportJSON(ctx, w, chat)
+		return "application/json", p.chats(chat).ExportJSON(ctx, w, chat)
 	case "markdown":
-		return "text/markdown; charset=utf-8", p.o.Store.ExportMarkdown(ctx, w, chat)
+		return "text/markdown; charset=utf-8", p.chats(chat).ExportMarkdown(ctx, w, chat)
 	}
 	return "", bad(textExportForm, as)
 }
@@ -288,7 +298,15 @@ func (p *Page) sayLeftOut(chats []store.Chat, wrong map[int]error) {
 }
 
 func (p *Page) search(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return p.o.Store.Search(r.Context(), r.URL.Query().Get("q"), 50)
+	var all []store.Hit
+	for _, s := range []*store.Store{p.private.chats, p.o.Store} {
+		hits, err := s.Search(r.Context(), r.URL.Query().Get("q"), 50)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, hits...)
+	}
+	return all[:min(len(all), 50)], nil
 }
 
 func (p *Page) saveFolder(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -322,11 +340,11 @@ func (p *Page) choose(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.o.Store.Message(r.Context(), message)
+	m, err := p.chats(message).Message(r.Context(), message)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.o.Store.Choose(r.Context(), message); err != nil {
+	if err := p.chats(message).Choose(r.Context(), message); err != nil {
 		return nil, err
 	}
 	p.chatChanged(m.Chat, message)
@@ -338,7 +356,7 @@ func (p *Page) deleteMessage(_ http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.o.Store.Message(r.Context(), message)
+	m, err := p.chats(message).Message(r.Context(), message)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +364,7 @@ func (p *Page) deleteMessage(_ http.ResponseWriter, r *http.Request) (any, error
 		return nil, errAnswering
 	}
 	defer p.answers.give(m.Chat)
-	if err := p.o.Store.DeleteMessage(r.Context(), message); err != nil {
+	if err := p.chats(message).DeleteMessage(r.Context(), message); err != nil {
 		return nil, err
 	}
 	p.chatChanged(m.Chat, message)

@@ -90,6 +90,13 @@ func (b *broadcaster) close(w *window) {
 	delete(b.windows, w)
 }
 
+// empty reports whether no window is open.
+func (b *broadcaster) empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.windows) == 0
+}
+
 // publish sends an event to all windows. data is a latest, or must not change
 // afterwards.
 func (b *broadcaster) publish(name, key string, data any) {
@@ -139,6 +146,7 @@ func (w *window) waiting() []event {
 // follow serves the event stream of a window.
 func (p *Page) follow(w http.ResponseWriter, r *http.Request) (any, error) {
 	mine := p.events.open()
+	defer p.forgetLater()
 	defer p.events.close(mine)
 	out, err := newStream(w)
 	if err == nil {

@@ -356,11 +356,11 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.o.Store.Chat(r.Context(), chat)
+	c, err := p.chats(chat).Chat(r.Context(), chat)
 	if err != nil {
 		return nil, err
 	}
-	path, _, err := p.o.Store.Path(r.Context(), chat, store.Page{Limit: 8})
+	path, _, err := p.chats(chat).Path(r.Context(), chat, store.Page{Limit: 8})
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,7 @@ type Page struct {
 	titles    titles
 	notices   notices
 	lab       lab
+	private   private
 	bandwidth bandwidth
 }
 
@@ -102,6 +103,9 @@ func New(models *pool.Pool, o Options) (*Page, error) {
 	}
 	p := &Page{o: o, log: o.Log, models: models, token: rand.Text()}
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	if err := p.private.open(); err != nil {
+		return nil, err
+	}
 	for _, text := range o.Notices {
 		p.notices.add("error", text)
 	}
@@ -117,14 +121,14 @@ func New(models *pool.Pool, o Options) (*Page, error) {
 // Token returns the token that requests must contain.
 func (p *Page) Token() string { return p.token }
 
-// Close stops the answers and stores their text so far. It must be called before the
+// Close stops the answers, stores their text so far, and deletes the private chats. It must be called before the
 // models are unloaded.
 func (p *Page) Close() error {
 	p.closing.Lock()
 	p.stop()
 	p.closing.Unlock()
 	p.work.Wait()
-	return nil
+	return p.private.close()
 }
 
 // spawn runs f in a goroutine that Close waits for. After Close it runs nothing.

@@ -60,7 +60,7 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 
 // asks returns the engine's request for the answer to a message.
 func (p *Page) asks(ctx context.Context, model *hub.Model, m store.Message, goOn bool) (engine.Request, error) {
-	chat, err := p.o.Store.Chat(ctx, m.Chat)
+	chat, err := p.chats(m.Chat).Chat(ctx, m.Chat)
 	if err != nil {
 		return engine.Request{}, err
 	}
@@ -68,7 +68,9 @@ func (p *Page) asks(ctx context.Context, model *hub.Model, m store.Message, goOn
 	if err != nil {
 		return engine.Request{}, err
 	}
-	return p.request(&chat, model, path, goOn)
+	r, err := p.request(&chat, model, path, goOn)
+	r.Private = chat.Private
+	return r, err
 }
 
 // end stores a draft that has no text, with the error that ended it.
@@ -81,7 +83,7 @@ func (p *Page) end(d *store.Draft, m store.Message, cause error) (store.Message,
 
 // upTo returns the messages before m, and m itself if itself is set.
 func (p *Page) upTo(ctx context.Context, m store.Message, itself bool) ([]store.Message, error) {
-	path, _, err := p.o.Store.Path(ctx, m.Chat, store.Page{})
+	path, _, err := p.chats(m.Chat).Path(ctx, m.Chat, store.Page{})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func (w *writer) keepPrefix() {
 	}
 	ctx, cancel := w.p.lasting()
 	defer cancel()
-	err := w.p.o.Store.KeepPrefix(ctx, w.a.message, w.kept[:])
+	err := w.p.chats(w.a.message).KeepPrefix(ctx, w.a.message, w.kept[:])
 	if err != nil {
 		w.p.log.Warn("chat text not tracked for deletion from the cache", "err", err)
 	}

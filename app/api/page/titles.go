@@ -112,7 +112,7 @@ func (p *Page) title(m hub.Model, chat int64) (settled bool, err error) {
 	if p.answers.any() {
 		return false, nil
 	}
-	path, total, err := p.o.Store.Path(ctx, chat, store.Page{Limit: 3})
+	path, total, err := p.chats(chat).Path(ctx, chat, store.Page{Limit: 3})
 	if err != nil || total != 2 || path[0].Role != store.User {
 		return true, err
 	}
@@ -143,7 +143,7 @@ func (p *Page) title(m hub.Model, chat int64) (settled bool, err error) {
 	if text == "" {
 		return true, nil
 	}
-	named, err := p.o.Store.Suggest(ctx, chat, text)
+	named, err := p.chats(chat).Suggest(ctx, chat, text)
 	if named {
 		p.chatsChanged()
 	}

@@ -67,7 +67,7 @@ func (p *Page) addResults(ctx context.Context, chat, parent int64, results []too
 	}
 	last := store.Message{ID: parent}
 	for _, r := range results {
-		last, err = p.o.Store.Append(ctx, store.Message{Chat: chat, Parent: last.ID, Role: store.Tool, ToolCall: r.Call, Content: r.Content})
+		last, err = p.chats(chat).Append(ctx, store.Message{Chat: chat, Parent: last.ID, Role: store.Tool, ToolCall: r.Call, Content: r.Content})
 		if err != nil {
 			return last, err
 		}
@@ -80,7 +80,7 @@ func (p *Page) addResults(ctx context.Context, chat, parent int64, results []too
 func (p *Page) openCalls(ctx context.Context, chat, message int64) ([]string, error) {
 	var done []string
 	for message != 0 {
-		m, err := p.o.Store.Message(ctx, message)
+		m, err := p.chats(message).Message(ctx, message)
 		if err != nil {
 			return nil, err
 		}

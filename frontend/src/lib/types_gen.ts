@@ -106,6 +106,8 @@ export interface Chat {
   created: string;
   /** time of the last message */
   updated: string;
+  /** kept in memory only */
+  private: boolean;
 }
 
 export interface Folder {

@@ -23,17 +23,20 @@ export function chatMenu(chat: Chat): (Item | 'line')[] {
   const folders: Item[] = chats.folders
     .filter((f) => f.id !== chat.folder)
     .map((f) => ({ label: msg.actions_move_to({ name: f.name }), icon: FolderInput, run: () => void change(chat, { folder: f.id }) }));
-  return [
-    { label: msg.actions_rename(), icon: Pencil, run: () => void rename(chat) },
+  const places: Item[] = [
     { label: chat.pinned ? msg.actions_unpin() : msg.actions_pin(), icon: chat.pinned ? PinOff : Pin, run: () => void change(chat, { pinned: !chat.pinned }) },
     ...folders,
     { label: msg.actions_move_to_new_folder(), icon: FolderInput, run: () => void moveToNew(chat) },
     ...(chat.folder ? [{ label: msg.actions_remove_from_folder(), icon: FolderMinus, run: () => void change(chat, { folder: 0 }) }] : []),
+  ];
+  return [
+    { label: msg.actions_rename(), icon: Pencil, run: () => void rename(chat) },
+    ...(chat.private ? [] : places),
     'line',
     { label: msg.actions_export_as_markdown(), icon: Download, run: () => void exportChat(chat, 'markdown') },
     { label: msg.actions_export_as_json(), icon: FileJson, run: () => void exportChat(chat, 'json') },
     'line',
-    { label: msg.word_delete(), icon: Trash2, danger: true, run: () => drop(chat) },
+    { label: chat.private ? msg.actions_delete_now() : msg.word_delete(), icon: Trash2, danger: true, run: () => (chat.private ? void dropNow(chat) : drop(chat)) },
   ];
 }
 
@@ -81,6 +84,14 @@ function drop(chat: Chat) {
       if (shown) go({ view: 'chat', chat: chat.id }, true);
     },
   });
+}
+
+/** Deletes a private chat at once. */
+async function dropNow(chat: Chat) {
+  if (!(await attempt(() => chats.drop(chat.id)))) return;
+  drafts.drop(chat);
+  if (open.id === chat.id) go({ view: 'chat', chat: 0 }, true);
+  say(msg.actions_chat_deleted());
 }
 
 async function exportChat(chat: Chat, as: 'markdown' | 'json') {

@@ -11,11 +11,14 @@ const ofEdit = (m: Message) => `edit.${m.id}.${Date.parse(m.created)}`;
 
 const ofChat = (c: Chat) => `chat.${c.id}.${Date.parse(c.created)}`;
 
-/** Returns the place of a chat's draft, or '' if the chat does not exist. */
+/** The new chat of this window is private. */
+let hidden = false;
+
+/** Returns the place of a chat's draft, or '' if the chat is private or does not exist. */
 function placeOf(chat: number): string {
-  if (!chat) return newChat + windowName;
+  if (!chat) return hidden ? '' : newChat + windowName;
   const known = chats.find(chat);
-  return known ? ofChat(known) : '';
+  return known && !known.private ? ofChat(known) : '';
 }
 
 const joined = (a: string, b: string) => (a && b ? `${a}\n${b}` : a || b);
@@ -96,10 +99,11 @@ class Draft {
     later.flush();
   }
 
-  /** Moves the draft to the chat that now exists. */
+  /** Moves the draft to the place of another chat, or to a new place of its chat. */
   move(chat: number) {
     keep(this.place, undefined);
     this.place = placeOf(chat);
+    if (!chat) this.keep();
   }
 }
 
@@ -125,7 +129,7 @@ class Drafts {
     const names = places(newChat).map((place) => place.slice(newChat.length));
     const [name] = await abandoned(names).catch(() => []);
     const mine = this.list.get(0);
-    if (name === undefined || mine?.text || mine?.files.length) return;
+    if (name === undefined || hidden || mine?.text || mine?.files.length) return;
     const found = kept(newChat + name);
     keep(newChat + name, undefined); // removed first, because storage may not have space for both
     keep(newChat + windowName, found);
@@ -141,6 +145,13 @@ class Drafts {
       this.list.set(chat, draft);
     }
     return draft;
+  }
+
+  /** Keeps the draft of the new chat out of the browser's storage, or stores it again. */
+  hide(now: boolean) {
+    if (now === hidden) return;
+    hidden = now;
+    this.of(0).move(0);
   }
 
   /** Moves the draft of the new chat to the chat that was created. */
@@ -164,6 +175,7 @@ class Drafts {
   edit(m: Message, text?: string) {
     if (text === undefined) delete this.edits[m.id];
     else this.edits[m.id] = text;
+    if (chats.find(m.chat)?.private) return;
     const chat = placeOf(m.chat);
     later.put(ofEdit(m), () => (text === undefined ? undefined : { text, chat }));
   }

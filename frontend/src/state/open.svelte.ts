@@ -55,7 +55,7 @@ class Open {
   figures = $state<Record<number, Figures>>({});
   private measuredUsage = $state<Usage>();
   /** Settings for the chat that the next message creates. */
-  fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder'>>(recall(newSettings) ?? {});
+  fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder' | 'private'>>(recall(newSettings) ?? {});
   /** Chats with a requested answer that has not started. */
   private asking = $state<number[]>([]);
   private followed = new SvelteMap<number, Followed>();
@@ -87,7 +87,8 @@ class Open {
 
   constructor() {
     $effect.root(() => {
-      $effect(() => remember(newSettings, this.fresh));
+      $effect(() => remember(newSettings, this.fresh.private ? { private: true } : this.fresh)); // browsers write it to disk
+      $effect(() => drafts.hide(!!this.fresh.private));
     });
   }
 
