@@ -329,7 +329,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	if m.Config().Embedding && !p.Options.Hidden {
 		e.embed.set(c.prog, c.cache, p.Sizes.Rows, width)
 	}
-	identity, err := p.identity(c.cache, x.backend.Info())
+	origin, err := p.origin(c.cache, x.backend.Info())
 	if err != nil {
 		x.log.Warn("prefixes not stored", "err", err)
 	}
@@ -340,7 +340,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 		Shift: p.Options.ContextShift, Splice: p.Options.ReuseShifted, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
 	}
 	if err == nil && !m.Config().Embedding {
-		o.Prefixes, o.Identity = p.Options.Prefixes, identity
+		o.Prefixes, o.Origin = p.Options.Prefixes, origin
 		o.Reused = func(r sched.Stats) {
 			x.log.Debug("prompt reuse", "tokens", r.Prompt, "cached", r.Cached, "disk", r.FromDisk, "pos", r.Ended, "why", r.Why)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,9 +38,9 @@ func (f PrefixFolder) List() ([]PrefixChains, int64, error) { return prefix.Insp
 // Clear deletes the stored prefixes in a folder, unless a process uses it.
 func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
 
-// identity hashes everything that determines the meaning of bytes in the cache,
+// origin describes everything that determines the meaning of bytes in the cache,
 // for the keys of stored prefixes.
-func (p *Prepared) identity(cache *pages.Cache, dev backend.Info) ([]byte, error) {
+func (p *Prepared) origin(cache *pages.Cache, dev backend.Info) (prefix.Origin, error) {
 	id, err := cache.Identity()
 	o := &p.Options
 	layers := -1
@@ -50,7 +51,13 @@ func (p *Prepared) identity(cache *pages.Cache, dev backend.Info) ([]byte, error
 		of := x.file.Identity()
 		id = append(id, of[:]...)
 	}
-	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
+	id = fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack)
+	types := cache.Layout().Want
+	return prefix.Origin{
+		ID:    fmt.Sprintf("%x", sha256.Sum256(id)),
+		Model: fmt.Sprintf("%x", p.model.File.Identity()),
+		Types: types.K.Name + "/" + types.V.Name,
+	}, err
 }
 
 // borders returns the positions where messages of a prompt end: the control tokens

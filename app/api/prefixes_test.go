@@ -153,3 +153,60 @@ func TestReuseRoles(t *testing.T) {
 		}
 	}
 }
+
+// The reason why a prompt was read again says that its pages were dropped, or that they are
+// of another cache type or model. It says nothing about the texts of another key.
+func TestReuseReasons(t *testing.T) {
+	dir := t.TempDir()
+	var v *live
+	serve := func(types string) {
+		v = startModel(t, func(o *setup) {
+			want, err := engine.ParseCacheTypes(types, types)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Engine.Parallel, o.Engine.Cells, o.Engine.Want = 1, 1024, want
+			o.Settings.Server.APIKey = []string{"one-key", "two-key"}
+			keeping(t, o, dir)
+		})
+	}
+	why := func(want, what, key string) {
+		t.Helper()
+		body := object{"messages": user(strings.Repeat("The "+what+" and the sand. ", 30)), "max_tokens": 1}
+		r := v.ask("POST", "/v1/chat/completions", body, withHeader("Authorization", "Bearer "+key))
+		if got := str(r.json(t), "usage", "prompt_tokens_details", "cache_ended_why"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s of %s: %q, want %q", what, key, got, want)
+		}
+	}
+	serve("f16")
+	why("nothing begins alike", "sea", "one-key")
+	why("all but the last page", "sea", "one-key")
+	why("nothing begins alike", "sea", "two-key")
+	v.end()
+	<-v.done
+	v.done <- nil // the cleanup waits too
+	if err := v.o.Prefixes.Close(); err != nil {
+		t.Fatal(err)
+	}
+	serve("q8_0")
+	why("other cache type, known up to ", "sea", "one-key")
+	why("all but the last page", "sea", "one-key")
+	why("nothing begins alike", "river", "one-key")
+	why("nothing begins alike", "river", "two-key")
+
+	store := engine.OpenPrefixes(engine.PrefixOptions{Memory: 256 << 20})
+	v = startModel(t, func(o *setup) {
+		o.Engine.Parallel, o.Engine.Cells = 1, 1024
+		o.Prefixes, o.Engine.Prefixes = store, store
+		t.Cleanup(func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	why("nothing begins alike", "sea", "")
+	why("nothing begins alike", "river", "")
+	store.SetMemory(0)
+	store.SetMemory(256 << 20)
+	why("evicted ", "sea", "")
+}

@@ -36,6 +36,7 @@ const (
 	secretFile   = "secret"
 	lockFile     = "lock"
 	manifestFile = "manifest"
+	originsFile  = "origins"
 	chunkEnding  = ".pages"
 )
 
@@ -182,6 +183,7 @@ func (s *Store) load(d *disk) error {
 		}
 	}
 	s.settleLoaded()
+	s.origins = readOrigins(d.dir)
 	return d.tidy(names)
 }
 

@@ -144,7 +144,7 @@ func ClearFolder(dir string) error {
 	}
 	var errs []error
 	for _, e := range list {
-		if n := e.Name(); strings.HasSuffix(n, chunkEnding) || n == manifestFile || n == secretFile || strings.HasSuffix(n, ".new") {
+		if n := e.Name(); strings.HasSuffix(n, chunkEnding) || n == manifestFile || n == originsFile || n == secretFile || strings.HasSuffix(n, ".new") {
 			errs = append(errs, os.Remove(filepath.Join(dir, n)))
 		}
 	}

@@ -59,6 +59,7 @@ type Store struct {
 	disk     *disk // nil without a folder
 	ends     sync.WaitGroup
 	gone     gone // pages that were dropped
+	origins  origins
 }
 
 // node is a page, a point or a root of the tree.

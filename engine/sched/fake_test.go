@@ -99,7 +99,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	}
 	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(cmp.Or(c.outputs, 8), c.seqs), Vocab: vocab, Observe: f.observe, Queue: c.queue, SingleRows: c.single}
 	if c.kept != nil {
-		o.Prefixes, o.Identity = c.kept, []byte("tiny")
+		o.Prefixes, o.Origin = c.kept, prefix.Origin{ID: "tiny"}
 		o.Unkept = func(err error) { t.Error("not kept:", err) }
 	}
 	if c.shift || c.splice > 0 {

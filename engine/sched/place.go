@@ -76,7 +76,7 @@ func (s *Sched) start(t *task, i int) {
 	reused := min(len(s.slots[i].tokens), t.stats.Prompt)
 	if t.stats.Generated == 0 {
 		t.stats.Cached = reused
-		r := Reuse{t.stats, t.alike, t.Borders, t.Roles, s.cache.HasExact(), t.evicted}
+		r := Reuse{t.stats, t.alike, t.Borders, t.Roles, s.cache.HasExact(), t.evicted, t.elsewhere}
 		t.stats.Ended, t.stats.Why = r.End()
 		if s.o.Reused != nil {
 			s.o.Reused(t.stats)

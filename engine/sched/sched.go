@@ -152,24 +152,16 @@ type Options struct {
 	// is nil, the keys are computed again.
 	Shift  bool
 	Rotary []layout.Rotary
-	// Prefixes stores what slots have read; nil for no store. Identity covers
+	// Prefixes stores what slots have read; nil for no store. Origin covers
 	// everything that determines what the bytes of a sequence mean. Unkept is
 	// called with the reason if the device cannot export or import them; it may
 	// be nil.
 	Prefixes *prefix.Store
-	Identity []byte
+	Origin   prefix.Origin
 	Unkept   func(error)
 	Reused   func(Stats) // called with how much of a prompt is reused; may be nil
 	Observe  func(Step)  // called after every step; may be nil
 	Ended    func()      // called on the scheduler's goroutine when a job ends; may be nil
-}
-
-// Step describes one run of the device, for metrics and tests.
-type Step struct {
-	Decode  int // rows of generating sequences
-	Prefill int // rows of prompts
-	Slots   []int
-	Took    time.Duration
 }
 
 // Sched is a running scheduler.
@@ -239,6 +231,8 @@ type task struct {
 	looked   bool      // the store was searched for the prompt
 	fetching bool      // pages of the prompt are being read from the store
 	taken    *taken    // pages read from the store, until the job has a slot
+
+	elsewhere prefix.Elsewhere // beginning of the prompt that is stored for another model or cache
 }
 
 // slot is a sequence of the cache and the job that uses it, if any.
@@ -274,6 +268,9 @@ func New(prog backend.Program, cache *pages.Cache, o Options) *Sched {
 	}
 	for i := range cache.Seqs() {
 		s.slots = append(s.slots, slot{seq: llm.Seq(i)})
+	}
+	if o.Prefixes != nil {
+		o.Prefixes.Know(o.Origin)
 	}
 	s.publish()
 	s.ended.Add(1)

@@ -12,6 +12,14 @@ import (
 	"godwit/engine/llm"
 )
 
+// Step describes one run of the device, for metrics and tests.
+type Step struct {
+	Decode  int // rows of generating sequences
+	Prefill int // rows of prompts
+	Slots   []int
+	Took    time.Duration
+}
+
 // step runs one batch. It reports false if there was nothing to run.
 func (s *Sched) step() bool {
 	spliced := s.spliceAll()

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"godwit/engine/prefix"
 )
 
 func TestThinned(t *testing.T) {
@@ -46,6 +48,17 @@ func TestWhy(t *testing.T) {
 		}
 		if pos, got := r.End(); pos != c.pos || got != c.want {
 			t.Errorf("%+v: %q at %d", c, got, pos)
+		}
+	}
+	for want, e := range map[string]prefix.Elsewhere{
+		"other cache type, known up to 320 with gw3/gw3": {Tokens: 320, Types: "gw3/gw3"},
+		"other settings, known up to 320":                {Tokens: 320},
+		"other model file, known up to 320":              {Tokens: 320, Model: true, Types: "f16/f16"},
+		"differs at 150":                                 {Tokens: 192},
+	} {
+		r := Reuse{Stats: Stats{Prompt: 500, Cached: 128}, Alike: 150, Elsewhere: e}
+		if pos, got := r.End(); got != want {
+			t.Errorf("%+v: %q at %d, want %q", e, got, pos, want)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func (s *Sched) ready(t *task) bool {
 	m := s.o.Prefixes.Match(s.root(t), t.tokens[:most])
 	pos := s.cache.Longest(m, most)
 	t.alike, t.evicted = m.Pages()*kv.PageCells, m.Evicted()
+	if t.alike+kv.PageCells <= most {
+		t.elsewhere = s.o.Prefixes.Elsewhere(s.o.Origin, t.Salt, t.tokens[:most])
+	}
 	if pos <= n {
 		return true
 	}
@@ -77,7 +80,7 @@ func (s *Sched) flushAlike(t *task, n int) {
 
 // root returns the root key of a job's texts.
 func (s *Sched) root(t *task) prefix.Key {
-	return s.o.Prefixes.Root(s.o.Identity, []byte(t.Salt))
+	return s.o.Prefixes.RootOf(s.o.Origin, t.Salt)
 }
 
 // fetch reads the pages that a text needs to continue at pos.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"godwit/engine/kv"
+	"godwit/engine/prefix"
 )
 
 // Reuse describes how much of a prompt is not read again, and why it is not
@@ -17,6 +18,7 @@ type Reuse struct {
 	Roles   []string  // roles of the messages between Borders; shorter or "" where unknown
 	Exact   bool      // the cache has exact pages
 	Evicted time.Time // time when the store dropped the page after these tokens; zero if it is not known to have had that page
+	prefix.Elsewhere
 }
 
 // End returns the position at which reuse ends, and the reason. The reason
@@ -32,10 +34,24 @@ func (r *Reuse) End() (pos int, why string) {
 		return r.Cached, fmt.Sprintf("no reuse point between %d and %d", r.Cached, alike)
 	case !r.Evicted.IsZero():
 		return r.Cached, "evicted " + ago(time.Since(r.Evicted))
+	case r.Elsewhere.Tokens >= alike+kv.PageCells:
+		return r.Cached, r.origin()
 	case alike < kv.PageCells:
 		return r.Cached, "nothing begins alike"
 	}
 	return alike, fmt.Sprintf("differs at %d%s", alike, r.message(alike))
+}
+
+// origin describes what the stored beginning of the text was computed with.
+func (r *Reuse) origin() string {
+	what := "other settings"
+	switch {
+	case r.Model:
+		what = "other model file"
+	case r.Types != "":
+		return fmt.Sprintf("other cache type, known up to %d with %s", r.Elsewhere.Tokens, r.Types)
+	}
+	return fmt.Sprintf("%s, known up to %d", what, r.Elsewhere.Tokens)
 }
 
 // message describes the message that contains a position.
