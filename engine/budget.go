@@ -22,6 +22,26 @@ func HostFree() int64 {
 	return list[0].Free
 }
 
+// mostDeviceReserve is the largest part of a device's memory that no load takes.
+const mostDeviceReserve = 256 << 20
+
+// deviceReserve returns the bytes of a device, other than the CPU, that no load takes.
+// They are for the driver's tables, kernels and graphs, and for the screen.
+func deviceReserve(i backend.Info) int64 {
+	if i.Backend == cpu.Name {
+		return 0
+	}
+	return min(mostDeviceReserve, max(i.Memory, i.Free)/16)
+}
+
+// spare returns the free memory of a device without its reserve; 0 if unknown.
+func spare(i backend.Info) int64 {
+	if i.Free <= 0 {
+		return i.Free
+	}
+	return max(i.Free-deviceReserve(i), 1) // 0 would be unknown
+}
+
 // held returns the bytes that the models of this process have reserved on the host,
 // except the model at path. The caller holds a.mu.
 func (a *Memory) held(path string) (n int64) {
@@ -65,7 +85,18 @@ func (a *Memory) Others() int64 {
 	return a.Ledger.Others()
 }
 
-// Holding is the memory of a loaded model, in bytes.
+// BackendName returns the name of the backend that a load with these options uses.
+func (o Options) BackendName() string {
+	if onDevice(o) {
+		return o.Driver.Name()
+	}
+	return cpu.Name
+}
+
+// OnHost reports whether a device has its memory on the host.
+func OnHost(i backend.Info) bool { return i.Backend == cpu.Name }
+
+// Holding is the memory of a loaded model on its device, in bytes.
 type Holding struct {
 	Weights   int64 // copied weights, without those read from the mapped file
 	Cells     int64 // packed pages of the cache

@@ -78,7 +78,7 @@ func (c *claim) untouched() int64 {
 // it is loaded, counts as unloaded.
 func (a *Memory) Free(i backend.Info, path string) int64 {
 	if i.Free <= 0 || a == nil {
-		return i.Free
+		return spare(i)
 	}
 	others := int64(0)
 	if a.Ledger != nil {
@@ -91,7 +91,7 @@ func (a *Memory) Free(i backend.Info, path string) int64 {
 
 // free is Free, given the bytes that other processes have reserved on the host.
 func (a *Memory) free(i backend.Info, path string, others int64) int64 {
-	free := i.Free
+	free := spare(i)
 	if free <= 0 {
 		return free
 	}
@@ -119,7 +119,7 @@ func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 // one's reservation.
 func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*Prepared, error)) (p *Prepared, c *claim, err error) {
 	if a == nil {
-		p, err := prepare(i.Free)
+		p, err := prepare(spare(i))
 		return p, nil, err
 	}
 	reserve := func(others int64) {

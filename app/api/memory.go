@@ -10,12 +10,13 @@ import (
 	"godwit/app/pool"
 )
 
-// memoryHeld describes how much host memory the parts of the program use, in
-// bytes.
+// memoryHeld describes how much memory the parts of the program use, in bytes. The
+// budget is of host memory.
 type memoryHeld struct {
 	Budget   int64          `json:"budget"` // 0 if there is no limit
 	Free     int64          `json:"free"`   // part of the budget that a load can use
 	Models   []pool.Holding `json:"models"`
+	Devices  []pool.Device  `json:"devices,omitempty"` // devices of models that are not on the host
 	Prefixes *prefixHeld    `json:"prefixes,omitempty"`
 	Others   int64          `json:"other_processes"` // memory that other processes of Godwit have reserved, but not used yet
 	Process  *processHeld   `json:"process,omitempty"`
@@ -39,7 +40,7 @@ type processHeld struct {
 func (s *Server) held() memoryHeld {
 	h := memoryHeld{Models: []pool.Holding{}}
 	apart := len(s.guard.keys) > 1 && !s.o.Settings.Server.SharePrefixes
-	h.Models = append(h.Models, s.pool.Holdings()...)
+	h.Models, h.Devices = append(h.Models, s.pool.Holdings()...), s.pool.Devices()
 	if m := s.o.Memory; m != nil {
 		h.Budget, h.Free, h.Others = m.Budget, m.Spare(), m.Others()
 	}
@@ -77,6 +78,9 @@ func (s *Server) writeMemory(w io.Writer) {
 	h := s.held()
 	var sum pool.Holding
 	for _, m := range h.Models {
+		if !m.Host {
+			continue
+		}
 		sum.Weights += m.Weights
 		sum.Cells += m.Cells
 		sum.Exact += m.Exact
@@ -99,4 +103,11 @@ func (s *Server) writeMemory(w io.Writer) {
 		row("heap", h.Process.Heap)
 	}
 	fmt.Fprintf(w, "# TYPE godwit_memory_budget_bytes gauge\ngodwit_memory_budget_bytes %d\n", h.Budget)
+	if len(h.Devices) > 0 {
+		fmt.Fprintf(w, "# TYPE godwit_device_memory_bytes gauge\n")
+	}
+	for _, d := range h.Devices {
+		name := fmt.Sprintf("godwit_device_memory_bytes{backend=%q,device=%q", d.Backend, d.Device)
+		fmt.Fprintf(w, "%[1]s,of=\"models\"} %d\n%[1]s,of=\"free\"} %d\n%[1]s,of=\"all\"} %d\n", name, d.Models, d.Free, d.Memory)
+	}
 }

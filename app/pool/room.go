@@ -85,33 +85,44 @@ func (p *Pool) Fits(m *hub.Model, least int) error {
 	return engine.Fits(m.Path, o, p.o.Free(m.Path, &o))
 }
 
-// makeRoom unloads idle models, least recently used first, until the device has
-// room for a file of the given size.
+// backend returns the name of the backend that the next load of a model uses, or ""
+// if its options are wrong.
+func (p *Pool) backend(next *entry) string {
+	o, err := p.o.Engine(next.info.Path)
+	if err != nil {
+		return ""
+	}
+	return o.BackendName()
+}
+
+// makeRoom unloads idle models of the same backend, least recently used first, until
+// its device has room for the file of the next model.
 func (p *Pool) makeRoom(next *entry) {
+	on := p.backend(next)
 	for {
 		p.mu.Lock()
 		var free int64
 		for _, e := range p.entries {
-			if e.state == Loaded && e != next {
+			if e.state == Loaded && e != next && e.engine.Device().Backend == on {
 				free = e.engine.Free()
 			}
 		}
 		p.mu.Unlock()
 		// twice the size, because repacked weights and the cache need about as
 		// much as the file
-		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next) {
+		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next, on) {
 			return
 		}
 	}
 }
 
-// unloadOldest unloads the least recently used idle model and waits for it. It returns
-// false if every model is in use.
-func (p *Pool) unloadOldest(next *entry) bool {
+// unloadOldest unloads the least recently used idle model of a backend, or of any
+// if on is "", and waits for it. It returns false if every such model is in use.
+func (p *Pool) unloadOldest(next *entry, on string) bool {
 	p.mu.Lock()
 	var oldest *entry
 	for _, e := range p.entries {
-		if e.state == Loaded && e != next && e.users == 0 && (oldest == nil || e.used.Before(oldest.used)) {
+		if e.state == Loaded && e != next && e.users == 0 && (on == "" || e.engine.Device().Backend == on) && (oldest == nil || e.used.Before(oldest.used)) {
 			oldest = e
 		}
 	}

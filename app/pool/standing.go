@@ -156,9 +156,11 @@ func (p *Pool) Usage() (u Usage) {
 // its architecture can do nothing else.
 func Embeds(m *hub.Model) bool { return m.NonCausal || engine.Encoder(m.Arch) }
 
-// Holding is the host memory that a loaded model uses, in bytes.
+// Holding is the memory that a loaded model uses on its device, in bytes.
 type Holding struct {
 	Model     string `json:"model"`
+	Backend   string `json:"backend"`   // backend of the device, such as cpu or cuda
+	Host      bool   `json:"host"`      // whether the device's memory is that of the host
 	Weights   int64  `json:"weights"`   // copied weights, without weights that are read from the mapped file
 	Cells     int64  `json:"cells"`     // packed pages
 	Exact     int64  `json:"exact"`     // exact pages and pinned rows
@@ -174,9 +176,43 @@ func (p *Pool) Holdings() (list []Holding) {
 	for _, e := range p.entries {
 		if e.state == Loaded {
 			h := e.engine.Holding()
-			list = append(list, Holding{e.info.Name, h.Weights, h.Cells, h.Exact, h.States, h.Scratch, h.Untouched})
+			on := e.engine.Device()
+			list = append(list, Holding{e.info.Name, on.Backend, engine.OnHost(on), h.Weights, h.Cells, h.Exact, h.States, h.Scratch, h.Untouched})
 		}
 	}
 	slices.SortFunc(list, func(a, b Holding) int { return strings.Compare(a.Model, b.Model) })
+	return list
+}
+
+// Device is the memory of a device that is not the host's, in bytes.
+type Device struct {
+	Backend string `json:"backend"`
+	Device  string `json:"device"` // the system's name for it
+	Memory  int64  `json:"memory"` // all of it; 0 if unknown
+	Free    int64  `json:"free"`   // for another load, without a reserve for the driver; 0 if unknown
+	Models  int64  `json:"models"` // held by loaded models
+}
+
+// Devices lists the devices other than the CPU that have a loaded model.
+func (p *Pool) Devices() (list []Device) {
+	p.mu.Lock()
+	defer p.mu.Unlock() // held so that the models stay open
+	for _, e := range p.entries {
+		if e.state != Loaded {
+			continue
+		}
+		on := e.engine.Device()
+		if engine.OnHost(on) {
+			continue
+		}
+		i := slices.IndexFunc(list, func(d Device) bool { return d.Backend == on.Backend && d.Device == on.Device })
+		if i < 0 {
+			i = len(list)
+			list = append(list, Device{Backend: on.Backend, Device: on.Device, Memory: on.Memory, Free: e.engine.Free()})
+		}
+		h := e.engine.Holding()
+		list[i].Models += h.Weights + h.Cells + h.Exact + h.States + h.Scratch
+	}
+	slices.SortFunc(list, func(a, b Device) int { return strings.Compare(a.Backend+a.Device, b.Backend+b.Device) })
 	return list
 }

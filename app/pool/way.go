@@ -26,8 +26,9 @@ func (p *Pool) makeWay(ctx context.Context, next *entry, late <-chan time.Time) 
 		defer p.mu.Unlock()
 		next.waits = false
 	}()
+	on := p.backend(next)
 	for {
-		if p.unloadOldest(next) {
+		if on != "" && p.unloadOldest(next, on) || p.unloadOldest(next, "") {
 			return true, false
 		}
 		p.mu.Lock()
