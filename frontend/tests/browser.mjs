@@ -13,7 +13,7 @@ export async function launch() {
 }
 
 /** Longest wait for anything. On a busy machine, things take much longer than usual. */
-const patience = 60_000;
+const patience = 150_000;
 
 /** Opens a page. Any error on the page, and any request to another origin, fails its test. */
 export async function visit(browser, url, options = {}) {

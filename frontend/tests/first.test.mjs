@@ -1,11 +1,15 @@
 // A user with an empty home folder, from the first screen to an answer, with a
 // simulated hub.
 import assert from 'node:assert/strict';
+import { gzipSync } from 'node:zlib';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, faultsOfAccess, launch, leave, visit } from './browser.mjs';
 import { newHome, playHub, serve } from './server.mjs';
 
 let browser;
+/** Limit of the first load, in bytes after gzip. */
+const firstLoad = 400_000;
+
 before(async () => {
   browser = await launch();
 });
@@ -34,6 +38,25 @@ describe('a first start without a model', () => {
     await server?.stop();
     server?.remove();
     hub?.close();
+  });
+
+  it('loads at most 400 KB, compressed', async () => {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    const bodies = [];
+    page.on('response', (answer) => {
+      if (!new URL(answer.url()).pathname.startsWith('/app/')) bodies.push(answer.body().then((body) => [new URL(answer.url()).pathname, gzipSync(body).length]));
+    });
+    await page.goto(server.url);
+    await page.locator('textarea').waitFor();
+    await page.getByRole('list', { name: 'Recommended models' }).waitFor();
+    for (let n = 0; n < bodies.length; await page.waitForTimeout(1000)) n = bodies.length; // until a second adds none
+    const files = await Promise.all(bodies);
+    const sum = files.reduce((n, [, size]) => n + size, 0);
+    assert.ok(files.length > 3 && sum > 40_000, `only ${files}`);
+    assert.ok(sum <= firstLoad, `${sum} bytes: ${files.sort((a, b) => b[1] - a[1]).slice(0, 5).join('; ')}`);
+    console.log(`# first load: ${files.length} files, ${sum} bytes after gzip`);
+    await context.close();
   });
 
   it('goes from what this computer can run to an answer on one screen', async () => {
