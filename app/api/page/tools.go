@@ -95,7 +95,7 @@ func (p *Page) openCalls(ctx context.Context, chat, message int64) ([]string, er
 			ID string `json:"id"`
 		}
 		if len(m.ToolCalls) > 0 && json.Unmarshal(m.ToolCalls, &calls) != nil {
-			return nil, nil
+			return nil, nil //nolint:nilerr // calls in an unknown form need no results
 		}
 		var open []string
 		for _, c := range calls {
