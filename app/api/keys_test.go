@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,5 +155,42 @@ func TestRevokedKey(t *testing.T) {
 	}
 	if r := v.ask("GET", "/v1/models", nil, bearer(s[1])); r.status != 200 {
 		t.Errorf("the other key: %d", r.status)
+	}
+}
+
+// A key with limits cannot change the server for others or open the page, and every
+// endpoint that is not read-only is known to do so or not.
+func TestLimitedKey(t *testing.T) {
+	var log buffer
+	v, s := startKeyed(t, &log, keys.Key{Name: "limited", Limits: keys.Limits{Requests: 1000}}, keys.Key{Name: "free"})
+	v.Mount("/app/", http.NotFoundHandler(), nil)
+	asking := 0
+	for _, r := range v.endpoints.all {
+		if r.Method == http.MethodGet {
+			continue
+		}
+		what := r.Method + " " + r.Path
+		answer := v.ask(r.Method, strings.NewReplacer("{id}", "0", "{digest}", "sha256:00").Replace(r.Path), object{}, bearer(s[0]))
+		refused := answer.status == http.StatusForbidden && strings.Contains(string(answer.body), "has limits")
+		if refused != managing[what] {
+			t.Errorf("%s: %d %s", what, answer.status, answer.body)
+		}
+		if !refused {
+			asking++
+		}
+		changes := slices.ContainsFunc([]string{"pull", "Download", "Remove a model", "Make a model", "Copy a model", "Upload", "Load a model", "Unload", "LoRA", "slot", "stored prompts"}, func(word string) bool {
+			return strings.Contains(r.About, word)
+		})
+		if changes != managing[what] {
+			t.Errorf("%s (%s) is managing: %v", what, r.About, managing[what])
+		}
+	}
+	if asking < 20 || len(managing) < 10 {
+		t.Errorf("%d endpoints ask, %d manage", asking, len(managing))
+	}
+	for i, want := range []int{http.StatusForbidden, http.StatusNotFound} {
+		if r := v.ask("GET", "/app/config.json", nil, bearer(s[i])); r.status != want {
+			t.Errorf("key %d on the page: %d, want %d", i, r.status, want)
+		}
 	}
 }

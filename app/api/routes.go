@@ -71,6 +71,11 @@ func (s *Server) keyless(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// mountedAt reports whether another package's handler serves a path.
+func (s *Server) mountedAt(path string) bool {
+	return slices.ContainsFunc(s.mounted, func(m mounted) bool { return strings.HasPrefix(path, m.path) })
+}
+
 // pageFile returns the file of the page for a path.
 func pageFile(path string) string {
 	if path == "/" {
@@ -114,7 +119,14 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK, request: route.Request}
 		grant := keys.Of(r.Context())
 		rec.tally.Limit = limit(grant)
-		if err := s.run(rec, r.WithContext(context.WithValue(r.Context(), wire.TallyKey{}, &rec.tally)), route); err != nil {
+		var err error
+		if managing[method+" "+path] {
+			err = permit(grant, "use "+method+" "+path)
+		}
+		if err == nil {
+			err = s.run(rec, r.WithContext(context.WithValue(r.Context(), wire.TallyKey{}, &rec.tally)), route)
+		}
+		if err != nil {
 			s.fail(rec, form, err)
 		}
 		s.counters.request(method+" "+path, rec.status)

@@ -210,6 +210,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !s.keyless(r.URL.Path) {
 		grant, err := s.guard.authorise(r)
+		if err == nil && s.mountedAt(r.URL.Path) {
+			err = permit(grant, "open the page")
+		}
 		if err != nil {
 			s.fail(w, form, err)
 			return

@@ -135,6 +135,17 @@ func (g *Grant) usedOn(d string) (n int64, fresh bool) {
 	return g.tokens, fresh
 }
 
+// Limited reports whether the key has a limit. Such a key can ask models, but not
+// change the server for others.
+func (g *Grant) Limited() bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.key.Models) > 0 || g.key.Requests > 0 || g.key.Tokens > 0
+}
+
 // Allows reports whether the key may use a model.
 func (g *Grant) Allows(model string) bool {
 	if g == nil {
