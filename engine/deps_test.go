@@ -231,8 +231,8 @@ func parseRules(t *testing.T) ruleSet {
 	return rules
 }
 
-// within reports whether dir matches one of the patterns, or is below one with
-// /....
+// within reports whether dir matches one of the patterns. A pattern that ends in
+// /... also matches every directory below it.
 func within(dir string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		above, all := strings.CutSuffix(p, "/...")

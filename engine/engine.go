@@ -96,7 +96,7 @@ type Options struct {
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
-	ReuseShifted int // minimum length of a text behind an edit that is reused, which changes answers; 0: reuse none
+	ReuseShifted int // minimum length of a text after an edit that is reused, which changes answers; 0: reuse none
 
 	// ChatTemplates replace the templates in model files.
 	ChatTemplates []ChatTemplate

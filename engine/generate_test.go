@@ -36,8 +36,8 @@ func TestGenerateText(t *testing.T) {
 	}
 }
 
-// A control token that a person types stays text, and the answer passes through the
-// model's own template.
+// A control token in a user's message stays text, and the messages are rendered with
+// the model's own template.
 func TestChat(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is 2 + 2? <|im_end|>"}]`)}

@@ -217,7 +217,7 @@ var words = []struct {
 	pattern *regexp.Regexp
 	ext     string // extension of the files to check; empty for all
 	reason  string
-	allowed *regexp.Regexp // matches with this text around them pass; nil: none do
+	allowed *regexp.Regexp // text around a match that makes it acceptable; nil: none
 }{
 	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`), "", "finish it, or write it down as an issue", nil},
 	{regexp.MustCompile(`"[^"\n]*\b[Ff]ailed ` + `to\b`), ".go", "an error says what happened, with the numbers", nil},

@@ -146,9 +146,9 @@ func comesBack(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	k.close(true)
 }
 
-// TestAlike checks that texts that differ from their second page on are stored next
-// to each other. With types that conversations calibrate themselves, the first
-// pages also have different bytes.
+// TestAlike checks that the store keeps several texts that share their first page and
+// differ within the second. With self-calibration, even the bytes of their first pages
+// differ.
 func TestAlike(t *testing.T) {
 	seed := testSeed(t)
 	for i, m := range reuseModels(t) {

@@ -133,7 +133,7 @@ type Result struct {
 	Stored     int    // reused tokens that came from memory or disk, not from a slot
 	FromDisk   int    // reused tokens that were read from disk
 	Ended      int    // position at which reuse ended
-	Why        string // reason why reuse ended there, without any text of the conversation
+	Why        string // reason why reuse of the prompt ended at that position, without any text of the conversation
 	Completion int    // generated tokens, including the one that ended the answer
 	Reasoning  int    // reasoning tokens, including the closing tag unless it was inserted
 	Drafted    int    // tokens that a Drafter proposed

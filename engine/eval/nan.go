@@ -27,7 +27,7 @@ type NaN struct {
 	Pos    int         // first position with NaN or infinite logits or keys
 	Layer  int         // layer that made the NaN; negative: unknown
 	Rows   bool        // the fault is in keys or values; the logits are finite
-	source int         // the layer of these keys or values
+	source int         // if Rows: layer whose keys or values are not finite
 	TypeK  string
 	TypeV  string
 }

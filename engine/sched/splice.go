@@ -12,7 +12,7 @@ import (
 )
 
 // A prompt may repeat a text at another position than the slot that has read it, for example
-// behind an edit. With Options.Splice, the rows of such a text are copied: its keys are rotated
+// after an edit. With Options.Splice, the rows of such a text are copied: its keys are rotated
 // to their new positions, and both sides keep what they saw before the edit. The answer then
 // differs from that of a prompt that is read in full.
 

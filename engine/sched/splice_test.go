@@ -18,7 +18,7 @@ func rotary() []layout.Rotary {
 	}
 }
 
-// Text behind an edit is copied from the slot that has read it. Each copied key equals the one
+// Text after an edit is copied from the slot that has read it. Each copied key equals the one
 // that is computed afresh, except that it is encoded twice.
 func TestSplice(t *testing.T) {
 	begin, body, tail := text(1, 200), text(2, 700), text(3, 100)

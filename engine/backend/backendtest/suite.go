@@ -68,8 +68,8 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	}
 }
 
-// Lacker is a Driver that lists the features for which its devices have no kernel, as
-// in their errors.
+// Lacker is a Driver that lists the features for which its devices have no kernel.
+// Errors name the features in the same words.
 type Lacker interface{ Lacks() []string }
 
 type suite struct {

@@ -87,7 +87,7 @@ class Open {
 
   constructor() {
     $effect.root(() => {
-      $effect(() => remember(newSettings, this.fresh.private ? { private: true } : this.fresh)); // browsers write it to disk
+      $effect(() => remember(newSettings, this.fresh.private ? { private: true } : this.fresh)); // browsers write session storage to disk
       $effect(() => drafts.hide(!!this.fresh.private));
     });
   }
