@@ -50,7 +50,7 @@ func TestErrors(t *testing.T) {
 		want error
 		text string
 	}{
-		{"odd row", quant.Decode(dtype.Q4_K, make([]float32, 255), make([]byte, 144)), quant.ErrSize, "blocks of 256 values, the row 255"},
+		{"odd row", quant.Decode(dtype.Q4_K, make([]float32, 255), make([]byte, 144)), quant.ErrSize, "blocks of 256 values, but the row has 255"},
 		{"short bytes", quant.Decode(dtype.Q4_K, make([]float32, 256), make([]byte, 143)), quant.ErrSize, "are 144 bytes, not 143"},
 		{"long bytes", quant.Decode(dtype.F32, make([]float32, 1), make([]byte, 8)), quant.ErrSize, "are 4 bytes, not 8"},
 		{"read-only type", quant.Encode(dtype.IQ1_S, make([]byte, 50), row(256, 0), nil), quant.ErrType, "IQ1_S cannot be encoded"},

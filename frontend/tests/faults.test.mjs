@@ -178,7 +178,7 @@ describe('the page', () => {
     };
     const before = (await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value;
     await type('abc');
-    await page.getByText('Type a whole number of tokens, or leave the field empty for automatic.').waitFor();
+    await page.getByText('Type a whole number of tokens, or leave the field empty to choose automatically.').waitFor();
     assert.equal((await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value, before, 'nothing is saved');
     await type('32768');
     await page.locator('#context-note').getByText(/trained/).waitFor();
