@@ -60,7 +60,7 @@ describe('a chat', () => {
     await page.locator('article.mine').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('2 messages deleted').waitFor();
     const id = new URL(page.url()).hash.split('/').pop();
-    const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE');
+    const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE', { timeout: 10_000 });
     await say(page, 'Hello.'); // the deleted message disappears first
     await ended;
     await answered(page);
@@ -121,7 +121,7 @@ describe('a chat', () => {
     await page.getByText('Hi.', { exact: true }).waitFor();
     await choose(page, 'Chat actions', 'Delete');
     await link.waitFor({ state: 'detached' });
-    const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE');
+    const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE', { timeout: 10_000 });
     await page.reload(); // before the time for undo is over
     await ended.catch(() => undefined); // the page that sent the request is gone
     for (;;) if (!(await server.api('GET', '/app/chats')).chats.some((c) => c.title === 'Renamed')) break;
