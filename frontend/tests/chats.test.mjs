@@ -208,7 +208,7 @@ describe('a chat', () => {
     await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.getByLabel('System prompt').waitFor();
     await server.api('POST', `/app/chats/${id}`, { settings: { max_tokens: 5 } });
-    await page.waitForFunction(() => document.querySelector('aside .line input[type=number]').value === '5');
+    await page.waitForFunction(() => [...document.querySelectorAll('aside .entry input[type=number]')].some((field) => field.value === '5'));
     const letGo = await held(page, `**/app/chats/${id}`);
     for (const [name, value] of [['Temperature', '0.5'], ['Top P', '0.7'], ['Top K', '9']]) await page.getByLabel(name, { exact: true }).fill(value);
     await page.getByLabel('Top K', { exact: true }).blur();
