@@ -88,7 +88,7 @@ describe('a field', () => {
     await heat.fill('0.5');
     await heat.press('ArrowUp');
     assert.equal(await heat.inputValue(), '0.55');
-    const row = page.locator('.parameter', { has: heat });
+    const row = page.locator('.entry', { has: heat });
     await row.locator('.steps button').first().click();
     assert.equal(await heat.inputValue(), '0.5');
     await row.locator('.slider').fill('1.2');
