@@ -58,7 +58,7 @@ type keptTexts struct {
 func (s *Server) prefixes(w http.ResponseWriter, _ *http.Request) error {
 	k := keptPrefixes{Texts: []keptTexts{}}
 	p := s.o.Prefixes
-	if p != nil && (len(s.guard.keys) <= 1 || s.o.Settings.Server.SharePrefixes) { // if several API keys are in use, one client could learn about another client's texts
+	if p != nil && (!s.guard.several() || s.o.Settings.Server.SharePrefixes) { // if several API keys are in use, one client could learn about another client's texts
 		u := p.Usage()
 		k.Memory, k.MostMemory, k.Disk, k.MostDisk = u.Memory, u.MostMemory, u.Disk, u.MostDisk
 		for _, c := range p.List() {

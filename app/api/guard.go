@@ -165,6 +165,9 @@ func (g *guard) keyOf(r *http.Request) string {
 // keyed reports whether requests need a key.
 func (g *guard) keyed() bool { return len(g.keys) > 0 || g.named.Required() }
 
+// several reports whether clients have different API keys, named or not.
+func (g *guard) several() bool { return len(g.keys) > 1 || g.named.Required() }
+
 // authorise checks the API key if the server has keys. It returns what a named key
 // grants, and nil for other keys.
 func (g *guard) authorise(r *http.Request) (*keys.Grant, error) {

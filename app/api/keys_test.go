@@ -83,6 +83,11 @@ func TestNamedKeys(t *testing.T) {
 			t.Errorf("key %q: %d", secret, r.status)
 		}
 	}
+	for _, path := range []string{"/api/memory", "/metrics"} {
+		if r := v.ask("GET", path, nil, bearer(s[0])); r.status != 200 || strings.Contains(string(r.body), `"process"`) || strings.Contains(string(r.body), `prefixes"`) || strings.Contains(string(r.body), `of="heap"`) {
+			t.Errorf("%s tells one key about another: %s", path, r.body)
+		}
+	}
 	wait(t, "the log", func() bool { return strings.Contains(log.String(), "key=other") })
 	if text := log.String(); !strings.Contains(text, "key=all") || strings.Contains(text, s[0]) || strings.Contains(text, s[1]) {
 		t.Errorf("the log has %s", text)

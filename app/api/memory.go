@@ -39,7 +39,7 @@ type processHeld struct {
 // because one client could learn about another client.
 func (s *Server) held() memoryHeld {
 	h := memoryHeld{Models: []pool.Holding{}}
-	apart := len(s.guard.keys) > 1 && !s.o.Settings.Server.SharePrefixes
+	apart := s.guard.several() && !s.o.Settings.Server.SharePrefixes
 	h.Models, h.Devices = append(h.Models, s.pool.Holdings()...), s.pool.Devices()
 	if m := s.o.Memory; m != nil {
 		h.Budget, h.Free, h.Others = m.Budget, m.Spare(), m.Others()

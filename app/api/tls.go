@@ -85,6 +85,7 @@ func (c *certificate) current() *tls.Certificate {
 		return c.loaded
 	}
 	if err == nil {
+		c.files = files // damaged files are reported once, not for every connection
 		err = c.read()
 	}
 	if err != nil {

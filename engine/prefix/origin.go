@@ -9,8 +9,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// mostOrigins is the largest number of origins that a store remembers.
-const mostOrigins = 64
+const (
+	mostOrigins     = 64       // largest number of origins that a store remembers
+	mostOriginBytes = 64 << 10 // largest file of origins that is read
+)
 
 // Origin describes what computed the bytes of pages.
 type Origin struct {
@@ -87,7 +89,11 @@ func (l *origins) add(o Origin) bool {
 // readOrigins reads the list of a folder. The list explains why a text is read
 // again and decides nothing, so a damaged list counts as empty.
 func readOrigins(dir string) (l origins) {
-	data, err := os.ReadFile(filepath.Join(dir, originsFile))
+	path := filepath.Join(dir, originsFile)
+	if info, err := os.Stat(path); err != nil || info.Size() > mostOriginBytes {
+		return nil
+	}
+	data, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(data, &l) != nil {
 		return nil
 	}
