@@ -14,6 +14,7 @@ type progress struct {
 	t         *wire.Tally
 	begun     bool
 	read      int // prompt tokens, including reused ones
+	total     int // tokens of the prompt
 	cached    int
 	generated int
 	ended     bool
@@ -29,18 +30,19 @@ func (p *progress) see(ev *engine.Event) error {
 			p.begun, cached = true, ev.Done
 		}
 		more := max(ev.Done-p.read, 0)
-		p.read, p.cached = p.read+more, p.cached+cached
+		p.read, p.cached, p.total = p.read+more, p.cached+cached, ev.Total
 		return p.t.Add(more, cached, 0)
 	case engine.End:
 		p.ended = true
 		r := ev.Result
 		p.s.count(r)
-		_ = p.t.Add(r.Prompt-p.read, r.Cached-p.cached, r.Completion-p.generated) // the answer is complete
+		return p.t.Add(r.Prompt-p.read, r.Cached-p.cached, r.Completion-p.generated)
 	default:
+		more := max(p.total-p.read, 0) // the last step of a prompt has no event of its own
+		p.read += more
 		p.generated += len(ev.IDs)
-		return p.t.Add(0, 0, len(ev.IDs))
+		return p.t.Add(more, 0, len(ev.IDs))
 	}
-	return nil
 }
 
 // close counts an answer that did not finish.
