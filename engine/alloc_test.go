@@ -61,10 +61,10 @@ func TestDecodeAllocs(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			const counters = 4 // reading the device's counters from time to time allocates
+			const counters = 4 // allocations of the occasional reads of the device's counters
 			n := counters + 1.
-			for round := 0; n > counters && round < 3; round++ { // the runtime may allocate at the same time
-				n = testing.AllocsPerRun(1, func() { // runs twice
+			for round := 0; n > counters && round < 3; round++ { // retry, because the runtime may also allocate
+				n = testing.AllocsPerRun(1, func() { // calls this twice, first to warm up
 					for range tokens {
 						step(true)
 					}

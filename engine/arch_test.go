@@ -19,7 +19,7 @@ import (
 	"godwit/engine/model"
 )
 
-// modelFile is a model file in parts, which tests change.
+// modelFile is a model file in parts that tests can change.
 type modelFile struct {
 	kv      []gguf.KV
 	tensors []gguf.Tensor
@@ -49,7 +49,7 @@ func (m modelFile) open(t *testing.T) (model.Model, error) {
 	return model.Open(f)
 }
 
-// allModels are the small models and the models of peerModels.
+// allModels returns the small models and the models of peerModels, by name.
 func allModels(t *testing.T) map[string]modelFile {
 	t.Helper()
 	out := make(map[string]modelFile)
@@ -75,12 +75,13 @@ func allModels(t *testing.T) map[string]modelFile {
 	return out
 }
 
-// optional are tensors that a model can do without, unless its architecture
+// optional matches the tensors that a model can do without, unless its architecture
 // declares them as required.
 var optional = regexp.MustCompile(`\.bias$|^output\.weight$|^rope_f|^token_types|layer_output_scale|^blk\.\d+\.attn_[qk]_norm\.weight$|attn_v\.weight$|attn_qkv\.weight$|ssm_in\.weight$|\.scale$`)
 
-// TestTensors removes every tensor of every model, and then gives it another shape.
-// In both cases the error names the tensor, unless the model can do without it.
+// TestTensors removes each of the first 150 tensors of every model, one at a time, or
+// changes its shape. In both cases the error names the tensor. A model may open without
+// an optional tensor.
 func TestTensors(t *testing.T) {
 	for name, m := range allModels(t) {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestTensors(t *testing.T) {
 			layers := whole.Config().Layers
 			for i, x := range m.tensors[:min(len(m.tensors), 150)] {
 				if layer, ok := layerOf(x.Name); ok && layer >= layers {
-					continue // only predicts further tokens, so it is not bound
+					continue // the layer only predicts further tokens, so its tensors are not bound
 				}
 				less := modelFile{m.kv, slices.Delete(slices.Clone(m.tensors), i, i+1)}
 				_, err := less.open(t)
@@ -128,13 +129,13 @@ func (m modelFile) arch() (name string) {
 	return name
 }
 
-// layerOf returns the layer in a tensor's name.
+// layerOf returns the layer number in a tensor's name.
 func layerOf(name string) (layer int, ok bool) {
 	n, err := fmt.Sscanf(name, "blk.%d.", &layer)
 	return layer, n == 1 && err == nil
 }
 
-// substitute reports whether opening looks for another tensor if this one is
+// substitute reports whether model.Open looks for another tensor if this one is
 // missing.
 func substitute(name string) bool {
 	return strings.Contains(name, "ffn_gate_up_exps") || strings.Contains(name, "ssm_in") || strings.Contains(name, "attn_q.weight")
@@ -153,7 +154,7 @@ func rowsOf(shape []int) int {
 func TestHyperParameters(t *testing.T) {
 	for _, c := range []struct {
 		make func() *maker
-		key  string // key in the error, or its prefix
+		key  string // key to set; the error contains it or its first word
 		v    any
 	}{
 		{llamaMerged, "rope.scaling.type", "su"},
@@ -231,7 +232,7 @@ func TestHyperParameters(t *testing.T) {
 	}
 }
 
-// llamaWide is a Llama that states the size of its heads.
+// llamaWide returns a Llama whose metadata gives the size of its heads.
 func llamaWide() *maker {
 	m := llamaLike("llama", 2, nil)
 	m.kv["attention.key_length"], m.kv["attention.value_length"] = peerHead, peerHead
@@ -264,9 +265,9 @@ func TestArchs(t *testing.T) {
 	}
 }
 
-// TestHostile sets every number of every architecture to absurd values, one at a
-// time. Opening the model and recording the pass gives an error or a plan. Neither
-// panics or allocates much memory.
+// TestHostile sets every hyper-parameter of every architecture to absurd values, one
+// at a time. Opening the model and recording its forward pass gives an error or a
+// plan, without a panic and without much memory.
 func TestHostile(t *testing.T) {
 	values := []any{
 		uint64(0), uint64(1), uint64(3), uint64(math.MaxInt32), uint64(1 << 62), int32(-1), float32(math.NaN()), float32(-1), float32(1e30),
@@ -331,7 +332,7 @@ func TestWindowPattern(t *testing.T) {
 	}
 }
 
-// TestVocabularyNamed opens a model whose vocabulary is damaged: the error names the file.
+// TestVocabularyNamed opens a model whose vocabulary is damaged. The error names the file.
 func TestVocabularyNamed(t *testing.T) {
 	m := tiny(t, "llama-hd64")
 	for i := range m.kv {

@@ -12,8 +12,8 @@ import (
 )
 
 // TestArchCaches loads a model of every architecture with packed caches. Its logits
-// are not NaN, are the same for a prompt in one piece and token by token, and are
-// close to those with an f32 cache.
+// are not NaN, are nearly the same for a prompt in one piece and token by token, and
+// are close to the logits with an f32 cache.
 func TestArchCaches(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, m := range golden.Archs(t) {

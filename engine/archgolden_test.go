@@ -16,8 +16,8 @@ import (
 	"godwit/engine/model"
 )
 
-// unregistered lists, sorted, the architectures in the golden data that cannot be
-// loaded. Remove an architecture from the list when you add it.
+// unregistered is the sorted list of the architectures in the golden data that Godwit
+// cannot load. When you add an architecture to Godwit, remove it here.
 var unregistered = strings.Fields(`
 	deepseek4 glm5-next graniteswitch minimax-m3 qwen4exp
 `)
@@ -146,7 +146,7 @@ func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int
 	want := rows[run.Offset:][:len(run.Positions)*m.Row]
 	for _, step := range []bool{false, true} {
 		if step && run.Prefill == len(run.Tokens) {
-			continue // not causal
+			continue // the model is not causal
 		}
 		got := logits(t, e, run.Tokens, run.Positions, step)
 		if most := farthest(got, want); !(most <= m.Tolerance) {
@@ -156,8 +156,8 @@ func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int
 	return e.Config().Layers
 }
 
-// farthest returns the largest difference. Logits of suppressed tokens, which are
-// far below all others, must be equal.
+// farthest returns the largest difference. Logits of suppressed tokens, which are far
+// below all others, are not compared if both lists suppress the token.
 func farthest(got, want []float32) (most float64) {
 	const suppressed = -1e30
 	if len(got) != len(want) {

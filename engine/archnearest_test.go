@@ -14,7 +14,7 @@ import (
 	"godwit/engine/model"
 )
 
-// renamed returns a model under another architecture's name.
+// renamed returns the parts of a model with another architecture name.
 func renamed(t *testing.T, m *golden.Model, name string) modelFile {
 	t.Helper()
 	f, err := gguf.Open(m.Save(t))
@@ -35,9 +35,9 @@ func renamed(t *testing.T, m *golden.Model, name string) modelFile {
 	return parts
 }
 
-// TestNearest opens every golden model under an unregistered name. The error names
-// the architecture that reads all its tensors. If a tensor is removed, the error
-// names it as missing.
+// TestNearest opens every golden model under an unregistered architecture name. The
+// error names a registered architecture that reads tensors of the same names. If a
+// tensor is removed, the error names it as missing.
 func TestNearest(t *testing.T) {
 	var list []golden.Model
 	seen := make(map[string]bool)

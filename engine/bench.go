@@ -25,8 +25,8 @@ type BenchTest struct {
 // computed.
 const synthesised = 512
 
-// Bench fills the context, runs a test and returns the total time of all
-// sequences. The tokens are arbitrary, and nothing is sampled.
+// Bench fills the context, runs a test and returns the time that all sequences took
+// together. The tokens are arbitrary, and nothing is sampled.
 func (e *Engine) Bench(ctx context.Context, t BenchTest) (time.Duration, error) {
 	n := max(t.Sequences, 1)
 	b := &bench{test: t, sequences: n}

@@ -8,8 +8,8 @@ import (
 	"godwit/engine/kv/layout"
 )
 
-// OwnReserve is the part of a budget reserved for the process itself: requests,
-// vocabularies, images. For small budgets it is an eighth of the budget.
+// OwnReserve is the part of a budget, in bytes, that is reserved for the process itself:
+// requests, vocabularies, images. Small budgets reserve an eighth of the budget instead.
 const OwnReserve = 64 << 20
 
 // HostFree returns the host memory that this process can still take, in bytes,
@@ -22,11 +22,11 @@ func HostFree() int64 {
 	return list[0].Free
 }
 
-// mostDeviceReserve is the largest part of a device's memory that no load takes.
+// mostDeviceReserve is the upper limit of deviceReserve, in bytes.
 const mostDeviceReserve = 256 << 20
 
-// deviceReserve returns the bytes of a device, other than the CPU, that no load takes.
-// They are for the driver's tables, kernels and graphs, and for the screen.
+// deviceReserve returns how many bytes of a device's memory loads leave free for the
+// driver's tables, kernels and graphs, and for the screen. It returns 0 for the CPU.
 func deviceReserve(i backend.Info) int64 {
 	if i.Backend == cpu.Name {
 		return 0
@@ -39,7 +39,7 @@ func spare(i backend.Info) int64 {
 	if i.Free <= 0 {
 		return i.Free
 	}
-	return max(i.Free-deviceReserve(i), 1) // 0 would be unknown
+	return max(i.Free-deviceReserve(i), 1) // 0 would mean unknown
 }
 
 // held returns the bytes that the models of this process have reserved on the host,
@@ -53,8 +53,8 @@ func (a *Memory) held(path string) (n int64) {
 	return n
 }
 
-// left returns the part of the budget that no model holds, minus what the process
-// itself needs. The caller holds a.mu.
+// left returns the part of the budget that a load of the model at path can use. The
+// process itself and all other models use the rest. The caller holds a.mu.
 func (a *Memory) left(path string) int64 {
 	return max(a.Budget-min(OwnReserve, a.Budget/8)-a.held(path), 0)
 }
@@ -65,7 +65,7 @@ func (a *Memory) within(i backend.Info, free int64, path string) int64 {
 	if a.Budget <= 0 || i.Backend != cpu.Name {
 		return free
 	}
-	return max(min(free, a.left(path)), 1) // 0 would be unknown
+	return max(min(free, a.left(path)), 1) // 0 would mean unknown
 }
 
 // changed reports what is left of the budget and publishes the untouched bytes. The
@@ -103,7 +103,7 @@ type Holding struct {
 	Exact     int64 // exact pages, pinned rows, and calibrations of conversations
 	States    int64 // recurrent states
 	Scratch   int64
-	Untouched int64 // part of cells, exact pages and states that uses no memory yet
+	Untouched int64 // bytes of cells, exact pages and states that are reserved but use no memory yet
 }
 
 // Holding returns the memory that the model holds.

@@ -62,7 +62,7 @@ func (s *scripted) run(each func(n int)) (thought, said string, calls int, r *Re
 	return a.String(), b.String(), calls, events[len(events)-1].Result
 }
 
-// When the budget is used up, the closing tag is inserted without cutting
+// When the reasoning budget is used up, the closing tag is inserted without cutting
 // characters or tags, and the text that the model writes next is the answer.
 func TestBudget(t *testing.T) {
 	tags := chat.Tags{Open: "<think>", Close: "</think>"}

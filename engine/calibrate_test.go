@@ -15,7 +15,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// normalisedType is a cache type whose keys need a calibration.
+// normalisedType returns a cache type whose keys need a calibration.
 func normalisedType(t *testing.T) *kv.Type {
 	for _, typ := range kv.Types() {
 		if typ.Form(64, kv.K).Normalised {
@@ -63,7 +63,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.SelfCalibrated || !l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
-	short := 32 // a page is packed before there are enough keys to measure
+	short := 32 // an exact window so short that a page is packed before there are enough keys to measure
 	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: layout.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration and a window K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
@@ -109,7 +109,7 @@ func TestAutoOnLoad(t *testing.T) {
 }
 
 // Without a calibration of the model, a conversation calibrates itself. Attention
-// over its packed pages comes closer to f16 with every bit.
+// over its packed pages comes closer to f16 with every additional bit.
 func TestSelfCalibration(t *testing.T) {
 	path := golden.Small(t, "llama-hd64")
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -117,7 +117,7 @@ func TestSelfCalibration(t *testing.T) {
 	for i := range tokens {
 		tokens[i] = llm.Token(rng.IntN(300))
 	}
-	var positions []int // many positions, because one error in the cache affects all predictions of a row
+	var positions []int // many positions, because one error in the cache affects all logits of a position
 	for pos := 200; pos < len(tokens); pos++ {
 		positions = append(positions, pos)
 	}

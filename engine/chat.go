@@ -25,7 +25,7 @@ type Chat struct {
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // reasoning before the answer; nil: the template decides
 	Continue   bool            // continue the last message instead of starting a new one
-	Template   string          // Jinja source in place of the model's own; empty: none
+	Template   string          // Jinja source that replaces the model's own template; empty: none
 	RawParts   bool            // leave reasoning and tool calls in the text
 }
 
@@ -59,7 +59,7 @@ func (m *Model) newTemplate() (*chat.Template, error) {
 	return c, nil
 }
 
-// templateOptions returns what a template needs from the model.
+// templateOptions returns the model's properties that a chat template needs.
 func (m *Model) templateOptions() (chat.Options, error) {
 	t, err := m.Tokenizer()
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *Model) ChatTemplate() (source, notice string) {
 	return t.Source(), notice
 }
 
-// Render renders a conversation for the model. ImageMarker marks the place of a
-// picture.
+// Render renders a conversation for the model. In the rendered text, an ImageMarker
+// stands for each picture.
 func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
 	p, _, err := m.render(ctx, c)
 	return p, err
@@ -194,7 +194,7 @@ func events(deltas []chat.Delta) []Event {
 	return out
 }
 
-// ChatText is a conversation as the model's template writes it.
+// ChatText renders a conversation with the model's template and returns the text.
 func (m *Model) ChatText(ctx context.Context, c *Chat) (string, error) {
 	p, err := m.Render(ctx, c)
 	if err != nil {

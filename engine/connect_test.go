@@ -10,7 +10,7 @@ import (
 // connects matches code that opens a connection or resolves a host name.
 var connects = regexp.MustCompile(`\b(net\.(Dial\w*|Lookup\w+|Resolver|DefaultResolver)|http\.(Get|Post|Head|PostForm|Client|DefaultClient|Transport|DefaultTransport)|(unix|syscall)\.(Connect|Sendto))\b`)
 
-// connecting lists the places that may do this, and where they connect to.
+// connecting maps the files that may open connections to the places that they connect to.
 var connecting = map[string]string{
 	"app/hub/client.go":      "the hub, when a model is pulled",
 	"app/only.go":            "the window that runs already, on this machine",

@@ -15,8 +15,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// leastMemory returns the smallest memory of a conversation with which a model
-// works, or 0 if it has no layer with a packed type.
+// leastMemory returns the smallest value of KV.Memory that works for a model, or 0 if
+// the model has no layer with a packed type.
 func leastMemory(t testing.TB, path string, o engine.Options) int64 {
 	t.Helper()
 	m, err := engine.OpenModel(path)
@@ -63,7 +63,7 @@ func TestConversationMemory(t *testing.T) {
 			least = leastMemory(t, path, engine.Options{Context: 1024, Parallel: 1, Want: want, NoCalibration: true})
 		}
 		if least == 0 {
-			continue // a plain float
+			continue // the type is a plain float
 		}
 		t.Run(name+"/"+typ.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)<<8|21))
@@ -83,8 +83,8 @@ func TestConversationMemory(t *testing.T) {
 	}
 }
 
-// While everything fits, a row has the bits of a cache that keeps everything exact.
-// Beyond that it does not, so the memory has an effect.
+// While everything fits in a conversation's memory, its logits equal those of a cache
+// that keeps everything exact. Later logits differ, so the memory limit has an effect.
 func TestConversationFits(t *testing.T) {
 	models := reuseModels(t)
 	path := models[slices.IndexFunc(models, func(m reuseModel) bool { return m.name == "llama-hd64" })].path(t)

@@ -17,7 +17,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// question is a prompt of a crowd with its answer in a cold run.
+// question is a prompt that a crowd sends, with the answer of a cold run.
 type question struct {
 	prompt []llm.Token
 	rows   []uint64 // hashes of the logits, by token of the answer
@@ -88,9 +88,9 @@ func (c *crowd) add(t *testing.T, prompt []llm.Token) question {
 	return q
 }
 
-// draw makes the questions: a text, texts that differ from it after some point, and
-// continuations of their answers if prompts and single tokens are computed in the
-// same way.
+// draw makes the questions: a text, texts that share its beginning, and prompts that
+// continue an answer. Recurrent models get no prompt that continues an answer, because
+// they compute prompts and single tokens differently.
 func (c *crowd) draw(t *testing.T, recurrent bool) {
 	trunk := c.text(150 + c.rng.IntN(250))
 	for range 4 {
@@ -244,7 +244,7 @@ func gather(t *testing.T, m reuseModel, want layout.Want, memory float64, rng *r
 }
 
 // TestDisplaced checks that a prefix store in which one piece displaces another
-// stores what it can. It used to copy such pieces in turn without end.
+// stores what it can. An earlier version copied such pieces alternately, without end.
 func TestDisplaced(t *testing.T) {
 	i := slices.IndexFunc(reuseModels(t), func(m reuseModel) bool { return m.name == "qwen35moe" })
 	path := reuseModels(t)[i].path(t)

@@ -67,8 +67,8 @@ func (m modelFile) first(t *testing.T, o engine.Options) error {
 
 func (m modelFile) prompt() []llm.Token { return []llm.Token{1, 5, 9, 3} }
 
-// TestDamagedWeights replaces the first and last value of every tensor of a model
-// by NaN. There is no answer, and the error names the model and the tensor, with
+// TestDamagedWeights replaces the first or the last value of each F32 tensor of a model
+// with NaN. There is no answer, and the error names the model and the tensor, both with
 // repacked weights and with weights used from the file.
 func TestDamagedWeights(t *testing.T) {
 	for _, name := range []string{"llama-hd64", "gpt-oss-f32experts"} {
@@ -112,9 +112,9 @@ func TestDamagedScales(t *testing.T) {
 	}
 }
 
-// TestNotNumbers makes a finite weight cause overflows, and disables the check
-// for NaN weights. With every kind of cache, the answer ends with an error that
-// names the layer.
+// TestNotNumbers runs models with NaN weights, without the check for them, and a model
+// whose finite weights cause overflows. The answer ends with an error that names the
+// layer, with every kind of cache.
 func TestNotNumbers(t *testing.T) {
 	m := tiny(t, "llama-hd64")
 	for _, tensor := range []string{"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_norm.weight"} {
@@ -143,8 +143,8 @@ func TestNotNumbers(t *testing.T) {
 	}
 }
 
-// TestRouterNaN damages a router, because the experts that a NaN chooses are
-// meaningless.
+// TestRouterNaN checks that NaN in a router is an error, because NaN would choose
+// arbitrary experts.
 func TestRouterNaN(t *testing.T) {
 	m := tiny(t, "llama-moe")
 	err := m.damaged("blk.1.ffn_gate_inp.weight", 0, nan32...).first(t, engine.Options{Unchecked: true})
@@ -153,7 +153,7 @@ func TestRouterNaN(t *testing.T) {
 	}
 }
 
-// TestDamagedAdapter damages both halves of an adapter.
+// TestDamagedAdapter damages one half of an adapter, and then the other half.
 func TestDamagedAdapter(t *testing.T) {
 	base := llamaMerged().save(t, t.TempDir(), "base")
 	for i := range 2 {

@@ -18,8 +18,8 @@ const module = "godwit"
 // imports is the import order of the module, from the bottom up. Each line lists
 // which of our packages the packages of a folder may import. With /..., a folder
 // also covers everything below it that has no line of its own, and these
-// packages may import each other. Every package may import what is below its own
-// folder, and the leaves.
+// packages may import each other. Every package may also import the leaves and the
+// packages below its own folder.
 const imports = `
 	engine/dtype, engine/llm, engine/fault:
 	engine/gguf/...: engine/dtype
@@ -83,9 +83,9 @@ var testOnly = map[string][]string{
 	"engine/testmodel":           nil,
 }
 
-// outside lists who may import certain third-party libraries and parts of the
-// standard library. The longest matching path counts. Unlisted imports are allowed
-// in app and forbidden elsewhere.
+// outside lists the packages that may import certain third-party libraries and parts of
+// the standard library. The longest matching path applies. Other libraries may be
+// imported only in app.
 var outside = map[string][]string{
 	"C":                               {"metal/..."},
 	"golang.org/x/image":              {"engine/vision"},
@@ -109,7 +109,7 @@ var outside = map[string][]string{
 	"os/exec":                         {"app/...", "shaders/emu/...", "cuda/gen", "engine/fetch"},
 }
 
-// sourceFile is one Go file of the module with what it imports.
+// sourceFile is one Go file of the module with its imports.
 type sourceFile struct {
 	path    string // path relative to the root, with slashes
 	dir     string
@@ -189,7 +189,7 @@ type rule struct {
 	may    []string
 }
 
-// ruleSet maps folders as written to their rules.
+// ruleSet maps folders, in the form of the table, to their rules.
 type ruleSet map[string]rule
 
 // of returns the rule of a folder. This is the folder's own row, or the row with
@@ -270,8 +270,8 @@ func goFiles(t *testing.T) []sourceFile {
 }
 
 // walk calls fn with the path of every file in the repository, relative to the root
-// and with slashes, except downloaded and built files. nested includes nested
-// modules.
+// and with slashes. It skips hidden folders, testdata, and downloaded and built files.
+// nested includes nested modules.
 func walk(t *testing.T, nested bool, fn func(name string)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {

@@ -12,8 +12,8 @@ import (
 	"godwit/engine/gpu"
 )
 
-// Every tiny model gives the results of an independent implementation on a GPU,
-// with the kernels for that GPU and with those for older ones.
+// On a GPU, every tiny model gives the results of an independent implementation, both
+// with the kernels for that GPU and with the kernels for older GPUs.
 func TestTinyModelsOnDevice(t *testing.T) {
 	var driver backend.Driver
 	for _, d := range []backend.Driver{cuda.NVIDIA(), cuda.AMD()} {
@@ -39,7 +39,7 @@ func TestTinyModelsOnDevice(t *testing.T) {
 		}
 		r, ok := dev.(gpu.Recorder)
 		if !ok {
-			return dev, nil // no GPU
+			return dev, nil // not a GPU
 		}
 		return older{r}, nil
 	}

@@ -6,15 +6,15 @@ import (
 	"godwit/engine/sched"
 )
 
-// NGram is a Drafter for [Options]. It searches the conversation and the request's
-// prediction for the newest tokens and proposes the tokens that followed them.
+// NGram is a value for Options.Drafter. Its drafters search the conversation and the
+// request's prediction for the newest tokens and propose the tokens that followed them.
 func NGram(prediction []llm.Token) sched.Drafter {
 	g := new(draft.NGram)
 	g.Predict(prediction)
 	return g
 }
 
-// drafter proposes the tokens of a request.
+// drafter returns a drafter for a request.
 func (e *Engine) drafter(r *Request) (sched.Drafter, error) {
 	var prediction []llm.Token
 	if r.Prediction != "" {

@@ -152,7 +152,7 @@ func anyRequest(t *testing.T, rng *rand.Rand, vocab int) engine.Request {
 		r.Grammar = g
 	}
 	if rng.IntN(8) == 0 {
-		r.Tokens, r.MaxTokens = slices.Repeat(r.Tokens, 350/len(r.Tokens)), 120 // ended by the full context, or shifted
+		r.Tokens, r.MaxTokens = slices.Repeat(r.Tokens, 350/len(r.Tokens)), 120 // the full context ends the answer or shifts
 	}
 	return r
 }

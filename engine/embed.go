@@ -24,8 +24,8 @@ var ErrWhole = errors.New("this model predicts masked tokens of a whole text and
 // text.
 var ErrEncoder = errors.New("this is an encoder-decoder model: its encoder needs a text (godwit logits --encoder-tokens)")
 
-// embeddingContext is the default context of models with bidirectional attention,
-// because all rows are in memory at once.
+// embeddingContext is the default context of models with bidirectional attention. It
+// is short because all rows are in memory at once.
 const embeddingContext = 2048
 
 // Embed returns the pooled hidden state of a text: Config().Embd values, not
@@ -93,7 +93,7 @@ func (m *embedder) set(prog backend.Program, cache *pages.Cache, rows, width int
 	m.batch.Logits = make([]float32, width)
 }
 
-// run feeds a text in chunks and combines their rows.
+// run reads a text in chunks and combines the rows of the chunks into one.
 func (m *embedder) run(ctx context.Context, s *sched.Sched, kind graph.PoolKind, tokens []llm.Token) (out []float32, err error) {
 	for at := 0; at < len(tokens) && err == nil; at += m.rows {
 		part := tokens[at:min(at+m.rows, len(tokens))]

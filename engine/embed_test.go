@@ -14,7 +14,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// TestEmbedErrors requests what embedding models cannot do.
+// TestEmbedErrors makes requests that embedding models cannot serve.
 func TestEmbedErrors(t *testing.T) {
 	e := openPath(t, bertLike("bert", 1).save(t, t.TempDir(), "bert"), engine.Options{Context: 1024, Threads: 1})
 	if _, err := e.Logits(t.Context(), peerTokens(), []int{0}, false); !errors.Is(err, engine.ErrEmbedding) {

@@ -8,8 +8,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// A base model has no chat template and no token for the end of a turn. The text
-// that it writes instead ends the answer and is not part of it.
+// A base model has no chat template and no token for the end of a turn, so it ends a
+// turn with text. This text ends the answer and is not part of it.
 func TestTurnEndsAsText(t *testing.T) {
 	e, err := Open(t.Context(), testmodel.Gemma3(t), Options{Context: 512, Parallel: 1})
 	if err != nil {

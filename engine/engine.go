@@ -56,11 +56,11 @@ type Options struct {
 	NoMMap    bool // read the file instead of mapping it
 	Lock      bool // keep the weights from being swapped out
 	Unchecked bool // accept weights that are NaN or infinite
-	Strays    bool // NaN in a layer does not end a request, so that the layer can be searched for
+	Strays    bool // continue a request after NaN in a layer, so that the layer can be found
 	FloatAttn bool // float arithmetic in attention for every cache type
 
-	Context  int // tokens of one sequence; 0: the model's own, or what fits
-	AtLeast  int // minimum if Context is 0
+	Context  int // tokens of one sequence; 0: the model's own context, or less if that does not fit
+	AtLeast  int // shortest context that a load may choose if Context is 0
 	Cells    int // cells that all sequences share; 0: Context
 	Parallel int // number of sequences; 0: 8
 	UBatch   int // rows of a batch; 0: 512
@@ -69,18 +69,19 @@ type Options struct {
 	MaxStep time.Duration
 	Queue   int // requests that may wait for a slot; 0: DefaultQueue
 
-	Want   layout.Want     // nil types: from Preset, else f16
+	Want   layout.Want     // cache types; nil: the type of Preset, else f16
 	Preset string          // name in layout.Presets; empty: off
-	KV     layout.Settings // policies; Cells, Seqs and UBatch are filled in
+	KV     layout.Settings // cache policies; a load sets Cells, Seqs and UBatch
 	// Calibrations is the folder of saved calibrations, for cache types that need one;
-	// empty: nothing is saved. A missing calibration is measured at load, unless
-	// NoCalibration selects types that do not need one.
+	// empty: nothing is saved. A missing calibration is measured at load. With
+	// NoCalibration, conversations calibrate themselves instead, or keys use types that
+	// need no calibration.
 	Calibrations  string
 	NoCalibration bool
 	// CalibrateLater loads without a missing calibration; [CalibrateFile] measures it for
 	// the next load. Strict types that need one are still measured at load.
 	CalibrateLater bool
-	SparseV        float32 // skip V of cells with a smaller weight; 0: off
+	SparseV        float32 // attention weight below which the V of a cell is skipped; 0: off
 
 	// Hidden makes EachLogits and Logits return the rows after the last norm
 	// instead of logits. Such an engine cannot generate.
@@ -89,14 +90,14 @@ type Options struct {
 	EncoderTokens []llm.Token
 
 	// Drafter returns a drafter that proposes the tokens of an answer, so that one
-	// step verifies several tokens; [NGram] is one. The answers do not change. nil:
+	// step verifies several tokens, as with [NGram]. The answers do not change. nil:
 	// one token per step.
 	Drafter func(prediction []llm.Token) sched.Drafter
 
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
-	ReuseShifted int // minimum length of a text after an edit that is reused, which changes answers; 0: reuse none
+	ReuseShifted int // reuse unchanged text after an edit if it has at least this many tokens, which changes answers; 0: off
 
 	// ChatTemplates replace the templates in model files.
 	ChatTemplates []ChatTemplate
@@ -104,12 +105,12 @@ type Options struct {
 	LoRA []LoRA // adapters of the model, applied together
 
 	MMProj      string      // projector file for pictures; empty: one beside the model; NoProjector: none
-	ImageLimits ImageLimits // limits on the tokens of a picture, for vision towers of dynamic size
+	ImageLimits ImageLimits // limits on the tokens of a picture, for vision towers with a dynamic picture size
 	ImageCache  int64       // bytes for the rows of pictures; 0: DefaultImageCache
 
 	Log *slog.Logger // nil: none
-	// Memory counts what the models of this process have reserved; nil: the free memory
-	// that the device reports is all available.
+	// Memory counts what the models of this process have reserved; nil: a load may use
+	// all the free memory that the device reports.
 	Memory *Memory
 	// Progress is called with the share loaded, from 0 to 1; an error cancels.
 	Progress func(share float64) error
@@ -123,8 +124,8 @@ type Options struct {
 	// Observe is called after every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)
 	// Replay returns the tokens of an answer in place of sampled ones, so that tests can
-	// script a model. Every step is still computed, and the answer ends with the list. A
-	// nil list samples as usual. No flag sets Replay.
+	// script a model. Every step is still computed, and the answer ends after the last
+	// listed token. A nil list samples as usual. No flag sets Replay.
 	Replay func(ctx context.Context, prompt []llm.Token) []llm.Token
 }
 
@@ -140,7 +141,7 @@ type Engine struct {
 	embed    embedder
 	pictures *pictures // nil: text only
 	log      *slog.Logger
-	warned   bool // saturated scales were logged; only the scheduler's goroutine reads it
+	warned   bool // saturated scales were logged; used only on the scheduler's goroutine
 	once     sync.Once
 	closed   error
 	// grammarTokens is the vocabulary in the form that grammars use, made at first use.
@@ -369,8 +370,7 @@ func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func(
 	})
 }
 
-// device opens the device. If the device runs only the last layers, it also opens
-// the CPU.
+// device opens the device, and also the CPU if the device runs only the last layers.
 func (m *Model) device(o Options) (backend.Backend, error) {
 	host := cpu.Driver{}
 	if !onDevice(o) {
@@ -441,8 +441,8 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
 
-// EachStep reads the first tokens as a prompt and feeds the others one at a time.
-// As in [Engine.EachLogits], it calls f with the logits of each of the others.
+// EachStep reads tokens[:prompt] as a prompt and feeds the remaining tokens one at a
+// time. It calls f with the logits of each of these, as in [Engine.EachLogits].
 func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f func(pos int, row []float32) error) error {
 	if err := e.Config().CheckTokens(tokens); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (e *Engine) Beside(t testing.TB, prompt []llm.Token, f func()) {
 // Submit gives the engine a job.
 func (e *Engine) Submit(ctx context.Context, j sched.Job) error { return e.sched.Submit(ctx, j) }
 
-// Roles names the roles of the messages of a prompt.
+// Roles returns the role of each message of a prompt.
 func (m *Model) Roles(t testing.TB, text string) []string {
 	t.Helper()
 	tok, err := m.Tokenizer()

@@ -60,7 +60,7 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 	}
 	for i := range rules.Functions {
 		f := &rules.Functions[i]
-		if !f.Whole { // the rules cover single arguments, so find the other keywords of the schema that are not enforced
+		if !f.Whole { // the rules cover single arguments only, so collect the schema's other keywords as not enforced
 			left, wrong := addSchema(grammar.NewBuilder(), chat.RuleSchema{Rule: "whole", Schema: f.Params}, f.Strict)
 			f.Left = append(f.Left, left...)
 			err = errors.Join(err, wrong)

@@ -7,7 +7,7 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// ErrGap is returned for models whose vocabulary has no tokens for filling in
+// ErrGap is returned for models whose vocabulary has no tokens for filling a gap
 // between two texts.
 var ErrGap = errors.New("the vocabulary has no tokens for filling in")
 

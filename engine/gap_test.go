@@ -47,8 +47,8 @@ func openVocab(t *testing.T, name string, more ...gguf.KV) *tokenizer.Tokenizer 
 	return tok
 }
 
-// A gap is written between tokens of the vocabulary. Text that looks like one of
-// these tokens stays text.
+// Special tokens of the vocabulary mark the parts of a gap's prompt. Text that looks
+// like one of these tokens stays text.
 func TestGapPrompt(t *testing.T) {
 	tok := openVocab(t, "starcoder")
 	got, err := gapPrompt(tok, Gap{
@@ -76,8 +76,8 @@ func TestGapPrompt(t *testing.T) {
 	}
 }
 
-// After suffix and middle, a text continues where it was cut, so SentencePiece adds
-// no dummy space there.
+// After the suffix and middle tokens, a text continues where it was cut, so
+// SentencePiece adds no dummy space there.
 func TestGapDummySpace(t *testing.T) {
 	tok := openVocab(t, "llama-spm", gguf.KV{Key: "tokenizer.ggml.prefix_token_id", Value: uint32(31997)},
 		gguf.KV{Key: "tokenizer.ggml.suffix_token_id", Value: uint32(31998)}, gguf.KV{Key: "tokenizer.ggml.middle_token_id", Value: uint32(31999)})

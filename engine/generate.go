@@ -16,7 +16,7 @@ import (
 	"godwit/engine/tokenizer"
 )
 
-// maxStops and maxStop limit the stop strings of a request.
+// maxStops limits the number of stop strings in a request, and maxStop the bytes of each.
 const (
 	maxStops = 64
 	maxStop  = 1024
@@ -64,8 +64,8 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 }
 
 // generation is a running request. Its methods run one at a time, on the
-// scheduler's goroutine or, with a grammar, concurrently with it. Only out is
-// shared.
+// scheduler's goroutine or, with a grammar, on a separate one. Only out is shared
+// with the reader of the events.
 type generation struct {
 	r        *Request
 	tok      *tokenizer.Tokenizer
@@ -92,7 +92,7 @@ type generation struct {
 	pending  []Token // tokens that are not part of an event yet
 	text     []byte
 	finish   string
-	over     bool // a second call began, but the request allows one
+	over     bool // a second call began, but the request allows only one
 	err      error
 }
 
@@ -167,7 +167,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		if err := e.constrain(g, gr); err != nil {
 			return nil, err
 		}
-	} else if p != nil && p.End != "" { // without a grammar, which may allow p.End in its text and decides itself where the text ends
+	} else if p != nil && p.End != "" { // not with a grammar, because its text may contain p.End and the grammar decides where it ends
 		g.stop.stops, g.end = append(g.stop.stops, []byte(p.End)), p.End
 	}
 	g.out.init()
@@ -186,7 +186,7 @@ func (e *Engine) read(ctx context.Context, g *generation) (*chat.Prompt, error) 
 }
 
 // shape decides which parts the answer has and how to split it. It returns the
-// grammar that enforces them, or nil.
+// grammar that enforces these parts, or nil.
 func (e *Engine) shape(g *generation, p *chat.Prompt) (gr *grammar.Grammar, err error) {
 	r := g.r
 	gr = r.Grammar
@@ -242,8 +242,8 @@ func (v vocabulary) Bytes(t llm.Token) []byte {
 
 func (v vocabulary) IsEOG(t llm.Token) bool { return int(t) < v.t.VocabSize() && v.t.IsEOG(t) }
 
-// IsControl reports whether a token is control: one that shows no text. The unknown token
-// is not, because its name is not a control mark of the prompt format.
+// IsControl reports whether a token is a control token, which shows no text. The unknown
+// token is not, because its name is not a control mark of the prompt format.
 func (v vocabulary) IsControl(t llm.Token) bool {
 	return int(t) >= v.t.VocabSize() || len(v.t.AppendPiece(nil, t, false)) == 0
 }
@@ -338,9 +338,8 @@ func (g *generation) pick(logits []float32, mask sample.Mask) (llm.Token, error)
 	return g.tok.EOS(), nil
 }
 
-// say decodes a token and emits the text that can no longer change. Reasoning
-// tokens do not count as part of the answer, and inserted tokens cannot complete a
-// stop string.
+// say decodes a token and emits the text that can no longer change. Reasoning tokens
+// get no log-probabilities, and inserted tokens cannot complete a stop string.
 func (g *generation) say(t llm.Token, thinking, inserted bool) error {
 	if g.r.Logprobs && !thinking {
 		p := Token{ID: t, Bytes: g.tok.Piece(t)}
@@ -363,7 +362,7 @@ func (g *generation) say(t llm.Token, thinking, inserted bool) error {
 	return nil
 }
 
-// emit sends text that can no longer change through the splitter.
+// emit sends final text through the splitter.
 func (g *generation) emit(text []byte) {
 	if len(text) == 0 {
 		return

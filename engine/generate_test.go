@@ -68,9 +68,9 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// If the vocabulary has no token for the end of a turn, a text from a grammar is
-// complete whatever it contains, unless it contains a stop string of the
-// request.
+// Without a token for the end of a turn, the template's end-of-turn text ends an
+// answer. It does not cut an answer that follows a grammar, but the request's stop
+// strings do.
 func TestGrammarHoldsEnd(t *testing.T) {
 	e := openPath(t, testmodel.Gemma3(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
@@ -89,8 +89,8 @@ func TestGrammarHoldsEnd(t *testing.T) {
 	}
 }
 
-// The small model knows the capital of France. Asked twice through its own
-// template, greedily, it gives the same answer.
+// The small model knows the capital of France. With its own template and greedy
+// sampling, it gives the same answer twice.
 func TestParis(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}

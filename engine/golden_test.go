@@ -179,9 +179,9 @@ func differs(a, b []float32) int {
 func check(t *testing.T, m tinyModel, run tinyRun, how string, got, want []float32) {
 	t.Helper()
 	most, rms := distance(got, want)
-	// F16 weights and MXFP4 experts. The other implementation rounds activations,
-	// and Godwit does not. The README's bound for engines that round is twice the
-	// other implementation's own RMS.
+	// With F16 weights and MXFP4 experts, the other implementation rounds activations,
+	// but Godwit does not. For engines that round, the golden data's README allows twice
+	// the RMS distance of the other implementation from the ideal logits.
 	if m.Weights != "F32" && m.PeerRMS > 0 {
 		if rms > 2*m.PeerRMS && most > 2e-3 {
 			t.Errorf("%s %s: RMS distance %g, want at most %g", run.Prompt, how, rms, 2*m.PeerRMS)

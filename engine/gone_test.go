@@ -18,12 +18,12 @@ import (
 	"godwit/engine/requant"
 )
 
-// goneEnv is the variable with which TestGone passes the step and the file to a
-// child process.
+// goneEnv is the environment variable with which TestGone passes the step and the file
+// to a child process.
 const goneEnv = "GODWIT_TEST_GONE"
 
-// goneSteps open and use a model. cut truncates most of the file. Each step returns
-// the error of the code that reads the missing pages.
+// goneSteps open and use a model. cut truncates the file at the moment that the key
+// names. Each step returns the error of the code that reads the missing pages.
 var goneSteps = map[string]func(ctx context.Context, path string, cut func(path string)) error{
 	"before the architecture": func(_ context.Context, path string, cut func(string)) error {
 		f, err := gguf.Open(path)

@@ -62,8 +62,8 @@ func tinyModels(t *testing.T, options func() engine.Options) {
 	}
 }
 
-// Every weight type gives the results of float arithmetic with its decoded
-// values.
+// On the GPU backend, every weight type gives the results of float arithmetic with the
+// decoded weights.
 func TestQuantModelsOnKernels(t *testing.T) {
 	for _, m := range manifest(t).Quant {
 		t.Run(m.Name, func(t *testing.T) {
@@ -86,11 +86,11 @@ func TestQuantModelsOnKernels(t *testing.T) {
 	}
 }
 
-// A real model gives the same logits as on the CPU. Sums in another order can push a
-// value across a border of the cache's format. Few values are affected, so the two
-// backends differ less than the format differs from exact values. Trellis codes are
-// read from their exact f16 form here, as in a short prompt by default. This moves the
-// two backends apart as much as an f16 cache does.
+// A real model gives nearly the same logits on the GPU backend as on the CPU. Sums in
+// another order can change the code of a cached value. This affects few values, so the
+// two backends differ less than the cache format differs from exact values. Rows of
+// trellis types are read in their exact f16 form here, as in a short prompt by default.
+// This moves the two backends apart as much as an f16 cache does.
 func TestRealModelOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a forward pass on the emulator takes seconds")
@@ -132,12 +132,13 @@ func TestRealModelOnKernels(t *testing.T) {
 	}
 }
 
-// Packed rows without an exact window. A value that crosses a border changes its code, and
-// with trellis codes the codes of a whole block. This model is sensitive to that. For one
-// prompt, the logits of the two backends differ as much as the CPU's own logits do if its
-// epsilon grows by a ten thousandth (0.8 RMS of q8_0 and turbo3). Over several prompts, the
-// predictions still differ less than the format's predictions differ from exact ones. On
-// equal rows the bytes are equal: see TestTwins.
+// All rows are packed here, without an exact window. A rounding difference can change the
+// code of a value, and with trellis codes the codes of a whole block. This model is
+// sensitive to that. For one prompt, the logits of the two backends differ as much as the
+// CPU's own logits do if the model's epsilon grows by a ten thousandth (an RMS of 0.8 with
+// q8_0 and turbo3). Over several prompts, the backends' predictions still differ less than
+// the format's predictions differ from exact ones. Equal rows are packed to equal bytes
+// (see TestTwins).
 func TestPackedOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a forward pass on the emulator takes seconds")
@@ -185,9 +186,9 @@ func divergence(a, b []float32) (sum float64) {
 	return sum
 }
 
-// With exact windows, trellis codes and Sparse V, a model gives the same results on
-// the GPU backend as on the CPU, and tests and skips the same number of values. The
-// backends differ by less than the format's own error.
+// With exact windows, trellis codes and Sparse V, the logits of the GPU backend and of
+// the CPU differ by less than the format's own error. Both consider the same number of
+// values and skip nearly the same number.
 func TestWindowsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
@@ -231,9 +232,9 @@ func TestWindowsOnKernels(t *testing.T) {
 	}
 }
 
-// Presets and automatic bits select the same types on the GPU backend as on the
-// CPU and give the same logits, even if each conversation calibrates itself. The
-// backends differ by less than the format's own error.
+// Presets and automatic bits select the same types on the GPU backend as on the CPU.
+// The logits differ by less than the format's own error, even if each conversation
+// calibrates itself.
 func TestPresetsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:240]
@@ -279,8 +280,8 @@ func TestPresetsOnKernels(t *testing.T) {
 	}
 }
 
-// The plan and the load agree: both reject a cache for which the device has no
-// kernel, in the layers that it would run.
+// The plan rejects what a load rejects: a cache for which the device has no kernel, if
+// the device would run layers with that cache.
 func TestPlanRefusesWhatLoadRefuses(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	path := m.small(t)
@@ -324,8 +325,8 @@ func TestSplitOnKernels(t *testing.T) {
 	}
 }
 
-// A sequence saved by one backend continues on another. The restored tokens are
-// reused, and the following text is the same as on the other backend alone.
+// A sequence that one backend has saved continues on another. The second backend reuses
+// the restored tokens and generates the same tokens as the first one.
 func TestSessionsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	prompt := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:200]

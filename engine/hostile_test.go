@@ -83,7 +83,7 @@ func TestHollow(t *testing.T) {
 	}
 }
 
-// Quantising such a file loads one row at a time into memory.
+// Quantising a huge sparse file loads one row at a time into memory.
 func TestHollowQuantized(t *testing.T) {
 	path := hollow(t, 1<<23)
 	_, err := requant.Quantize(t.Context(), path, filepath.Join(t.TempDir(), "out.gguf"), "q8_0", nil)

@@ -32,18 +32,18 @@ type kvVariant struct {
 }
 
 // TestKVModels compares ten models under eighteen pairs of cache types with the
-// peer, in float arithmetic. The two differ only in the order of sums and in
-// the last bits of rounded values.
+// peer, in float arithmetic. The two implementations differ only in the order
+// of sums and in the last bits of rounded values.
 //
-// A stored row may differ by √2 times the distance by which the format moves
-// the peer, which is the size of two independent errors. Over 8-bit values,
-// int8 arithmetic adds a third. It rounds weights to 255ths of the largest
-// weight of their page, which costs about as much as rounding the values. (With
-// two more planes of weights, these rows are as close as in float arithmetic;
-// RATIONALE.md has the price.) A pair as a whole is worse than the peer's if
-// its divergence from the F32 cache is larger by more than a twentieth and by
-// more than three standard errors of the mean over the models, because single
-// rows vary by a third.
+// The logits may differ from the peer's stored logits by √2 times the distance
+// by which the cache type moves the peer's logits. This is the size of two
+// independent errors. With 8-bit values, int8 arithmetic adds a third error. It
+// rounds attention weights to 255ths of the largest weight of their page, which
+// costs about as much as rounding the values. (With two more planes of weights,
+// these rows are as close as in float arithmetic; RATIONALE.md has the price.)
+// A pair is worse than the peer's if its divergence from the F32 cache is
+// larger by more than a twentieth and by more than three standard errors of the
+// mean over the models, because single rows vary by a third.
 func TestKVModels(t *testing.T) {
 	var list struct {
 		Tiny []tinyModel
@@ -60,7 +60,7 @@ func TestKVModels(t *testing.T) {
 		stored := readFloats(t, m.File)
 		for _, v := range m.Variants {
 			if v.K == "f32" {
-				continue // the base of the comparison
+				continue // f32 is the base of the comparison
 			}
 			pair := v.K + "/" + v.V
 			rows := kvRows(t, tiny, m, v.K, v.V, true)
@@ -73,8 +73,8 @@ func TestKVModels(t *testing.T) {
 				}
 				checkStored(t, m.Model+" "+pair+" int8", kvRows(t, tiny, m, v.K, v.V, false), want, v, errors)
 			}
-			// Below this, the divergence comes from the arithmetic, not from the
-			// format.
+			// Below 1e-5 nats, the divergence comes from the arithmetic, not from
+			// the format.
 			if v.Flash && v.KL > 1e-5 {
 				ratios[pair] = append(ratios[pair], math.Log(meanKL(base, rows, tiny.Vocab)/v.KL))
 			}
@@ -108,7 +108,7 @@ func meanError(x []float64) (mean, se float64) {
 	return mean, math.Sqrt(se)
 }
 
-// kvRows returns the logits at the stored positions, under other cache types.
+// kvRows returns the logits at the stored positions, with the cache types k and v.
 func kvRows(t *testing.T, tiny tinyModel, m kvModel, k, v string, float bool) []float32 {
 	t.Helper()
 	zero := 0

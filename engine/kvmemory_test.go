@@ -34,9 +34,8 @@ func sharedHeads() *maker {
 	return m
 }
 
-// Seven query heads share one KV head, so turbo3 keys become q8_0. The plan of
-// the loaded model and of its file report this, and turning the rule off gives
-// turbo3.
+// Seven query heads share one KV head, so turbo3 keys become q8_0. The plans of the
+// loaded model and of its file report this. With the rule off, the keys stay turbo3.
 func TestRaisedKeys(t *testing.T) {
 	path := sharedHeads().save(t, t.TempDir(), "shared-heads")
 	want, err := engine.ParseCacheTypes("turbo3", "turbo3")
@@ -80,7 +79,7 @@ func TestRaisedKeys(t *testing.T) {
 }
 
 // The device uses exactly the bytes in the plan, for every type. turbo3 for both
-// sides takes 1/5.12 of f16 if heads are whole blocks.
+// sides takes 1/5.12 of f16 if a head is a whole number of blocks.
 func TestCacheBytes(t *testing.T) {
 	for _, file := range []string{"llama-hd128-llama3rope", "llama-hd256-linear", "llama-hd96-yarn", "gemma3-hd256", "deepseek2-mla"} {
 		sizes := make(map[string]int64)
@@ -110,8 +109,8 @@ func TestCacheBytes(t *testing.T) {
 	}
 }
 
-// Keys beyond the range of a type's scale are counted when they are written and
-// reported once, in their layer. The logits stay finite.
+// Keys beyond the range of a type's scale are counted when they are written, and logged
+// once, with the layer. The logits stay finite.
 func TestSaturatedKeys(t *testing.T) {
 	m := sharedHeads()
 	for _, w := range m.tensors {
@@ -146,7 +145,7 @@ func TestSaturatedKeys(t *testing.T) {
 	for i, l := range p.Layers {
 		n := int64(0)
 		if i == 1 {
-			n = int64(2 * 2 * len(tokens)) // one block per KV head and token, twice
+			n = int64(2 * 2 * len(tokens)) // one block per KV head and token, in each of two runs
 		}
 		if l.K.Saturated != n || l.V.Saturated != 0 {
 			t.Errorf("layer %d: %d scales of K and %d of V, want %d and 0", i, l.K.Saturated, l.V.Saturated, n)

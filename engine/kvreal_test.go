@@ -22,7 +22,7 @@ import (
 // this file must give the reason.
 var writeContinuations = flag.Bool("continuations.write", false, "make testdata/continuations.json anew")
 
-// realModels are the two models with their golden data.
+// realModels are the two real models. name is also the name of their golden data.
 var realModels = []struct {
 	name string
 	path func(testing.TB) string
@@ -44,8 +44,8 @@ func keptPairs() []kv.Pair {
 	}
 }
 
-// everyPair is keptPairs plus every other type on both sides of a model, except
-// types whose layout is already in the list.
+// everyPair returns keptPairs, and pairs with the same type for K and V for every other
+// type, except types whose layout is already in the list.
 func everyPair(t *testing.T, path string) []kv.Pair {
 	t.Helper()
 	var list []kv.Pair
@@ -105,9 +105,9 @@ const (
 	continuationsFile  = "testdata/continuations.json"
 )
 
-// TestContinuations decodes stored continuations token by token and compares the
-// model's choices where they were clear; see testdata/README.md. The same tokens in
-// one batch must give the same bits. RATIONALE.md describes the effect of a
+// TestContinuations decodes stored continuations token by token. It compares the model's
+// choices where the stored margin is large enough; see testdata/README.md. The same
+// tokens in one batch must give the same bits. RATIONALE.md describes the effect of a
 // different last bit.
 func TestContinuations(t *testing.T) {
 	if *writeContinuations {
@@ -151,7 +151,7 @@ func TestContinuations(t *testing.T) {
 }
 
 // bothPaths returns the logits at every position, read in one batch, and
-// checks that decoding token by token gives the same.
+// checks that decoding token by token gives the same bits.
 func bothPaths(t *testing.T, e *engine.Engine, tokens []llm.Token) []float32 {
 	t.Helper()
 	pos := make([]int, len(tokens))
@@ -217,8 +217,9 @@ func makeContinuations(t *testing.T) {
 	}
 }
 
-// extend completes a continuation and checks it. Answer leaves out the tokens that
-// would end it. If one of them is chosen, the rest is discarded.
+// extend completes a continuation and checks it against the logits. Answer never chooses
+// a token that ends the text. If such a token has the largest logit, extend puts it into
+// the continuation, discards the tokens after it, and must be called again.
 func (c *continuation) extend(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	all := slices.Concat(c.Prompt, c.Tokens)
@@ -250,8 +251,8 @@ func (c *continuation) extend(t *testing.T, e *engine.Engine) {
 
 // TestLongPrompt requests the continuation of 6,000 tokens ten times. The first
 // answer is computed, and the others reuse its prompt. For the mixed pair (with
-// GODWIT_TEST=all for every type on Gemma), the last request computes it again.
-// All answers are the same.
+// GODWIT_TEST=all for every type on Gemma), the last request computes the prompt
+// again. All answers are the same.
 func TestLongPrompt(t *testing.T) {
 	text := string(golden.Read(t, "models", "ppl", "corpus_en.txt"))
 	const length, runs = 6000, 10

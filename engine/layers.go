@@ -41,7 +41,7 @@ func layerInfos(plan *graph.Plan, layers int, sig layout.Signals) []layout.Layer
 		if a.Bidirectional {
 			l.Window = 0 // rows also attend to later keys
 		}
-		if _, ok := n.Op.(graph.Index); !ok { // the file gives the sizes of attention's heads
+		if _, ok := n.Op.(graph.Index); !ok { // the file's head sizes are those of attention, not of an index
 			l.Signals = sig
 		}
 		if a.Window > 0 && sig.KeyLengthSWA > 0 {

@@ -28,7 +28,7 @@ func TestLayers(t *testing.T) {
 	latent.mla = true
 	two := sized(64, 32, 0, -1)
 	two.kvHeads = 2
-	// qwen35: a convolution of 4 over 256 columns and 4 heads of 32 by 32.
+	// qwen35: a convolution over 4 tokens of 256 columns, and 4 heads of 32 by 32.
 	hybrid := state(3*256 + 4*32*32)
 	for file, want := range map[string][]layer{
 		"qwen35":           {hybrid, hybrid, hybrid, sized(64, 64, 0, -1)},

@@ -56,7 +56,7 @@ func largeFile(b *testing.B, typ dtype.Type) string {
 }
 
 // BenchmarkLoad opens and closes a model that is in the page cache. min-ms is the
-// fastest run. docs/performance.md describes how to compare two versions.
+// shortest time of an open. docs/performance.md describes how to compare two versions.
 func BenchmarkLoad(b *testing.B) {
 	for _, typ := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16, dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q8_0, dtype.Q4_K, dtype.Q6_K, dtype.IQ4_NL, dtype.MXFP4} {
 		b.Run(typ.String(), func(b *testing.B) {

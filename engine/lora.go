@@ -158,7 +158,7 @@ func (a *adapters) record(b *graph.Builder) {
 	}
 }
 
-// left returns an error if an adapter changes a weight that no product uses.
+// left returns an error if an adapter changes a weight that no matrix product uses.
 func (a *adapters) left(b *graph.Builder) error {
 	if names := b.Unadapted(); len(names) > 0 {
 		return fmt.Errorf("%w: %s cannot be adapted in this architecture", ErrAdapter, strings.Join(names, ", "))

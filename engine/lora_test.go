@@ -53,9 +53,8 @@ func TestAdapterErrors(t *testing.T) {
 	}
 }
 
-// TestAdapterNorms opens a model with an adapter that would replace norms. The
-// error is reported once, and tensor names in it cannot contain terminal control
-// characters.
+// TestAdapterNorms opens a model with an adapter that would replace norms. The log has
+// a single warning, and tensor names in it cannot contain terminal control characters.
 func TestAdapterNorms(t *testing.T) {
 	base := llamaMerged().save(t, t.TempDir(), "base")
 	a := adapterOf(llamaMerged(), "blk.0.attn_qkv.weight")
@@ -80,7 +79,8 @@ func wide(t gguf.Tensor, shape ...int) gguf.Tensor {
 	return t
 }
 
-// TestAdapterSum applies one adapter twice at half its scale. The sum is the same.
+// TestAdapterSum applies one adapter twice at half its scale. The result is the same as
+// for the adapter applied once.
 func TestAdapterSum(t *testing.T) {
 	dir := t.TempDir()
 	base := llamaMerged().save(t, dir, "base")

@@ -14,7 +14,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// Calibrator measures the model and saves its calibrations.
+// Calibrator returns the calibrator that measures the model and saves its calibrations.
 func (m *Model) Calibrator() *calibrate.Model {
 	id := m.identity()
 	return &calibrate.Model{
@@ -40,7 +40,7 @@ func (m *Model) compileTrial(ctx context.Context, b backend.Backend, n, rows int
 
 // measured is the result of the measurements for a load's cache.
 type measured struct {
-	cache    layout.Settings           // with the calibration and the tables of InnerQ
+	cache    layout.Settings           // cache settings with the calibration and the tables of InnerQ
 	progress func(share float64) error // progress of the rest of the load; may be nil
 }
 
@@ -58,7 +58,7 @@ func (x *opened) measure(ctx context.Context, o Options) (*measured, error) {
 // most MinContext tokens. They only serve to find out which cache types a load uses.
 func (m *Model) smallest(o Options, cache layout.Settings) Options {
 	o.Context, o.Cells, o.KV = min(m.Config().Context, MinContext), 0, cache
-	o.KV.Memory = 0 // may be too little for this context, but does not affect the types
+	o.KV.Memory = 0 // the given limit may be too small for this context, and does not affect the types
 	return o
 }
 
@@ -78,8 +78,8 @@ func (m *Model) anyLayer(o Options, ok func(y *layout.Layer) bool) (bool, error)
 }
 
 // calibrate returns the cache settings with the calibration that the cache types
-// need, either a saved one or a new one. If measuring is not allowed, the layout
-// uses types that need no calibration.
+// need, either a saved one or a new one. If measuring is not allowed, conversations
+// calibrate themselves, or the layout uses types that need no calibration.
 func (x *opened) calibrate(ctx context.Context, o Options) (*measured, error) {
 	m := x.model
 	w := &measured{cache: o.KV, progress: o.Progress}
@@ -151,7 +151,7 @@ func (m *Model) calibrate(ctx context.Context, o Options, how calibrate.Options)
 	measure := m.Calibrator()
 	c, err := measure.Measure(ctx, how)
 	switch {
-	case errors.Is(err, calibrate.ErrNotFinite): // c still has the channels, and loading does not check predictions
+	case errors.Is(err, calibrate.ErrNotFinite): // c still has the calibrated channels, and a load does not check predictions
 		how.Log.Warn("cache sensitivity not measured", "err", err)
 	case err != nil:
 		return nil, err

@@ -21,7 +21,7 @@ func HostMemory() int64 {
 
 // Memory counts the memory that the models of one process have reserved on the host
 // but not touched yet, because the system still reports it as free. Engines that
-// share one Memory never promise the same bytes twice. The zero value is ready, and
+// share one Memory never reserve the same bytes twice. The zero value is ready, and
 // nil counts nothing.
 type Memory struct {
 	Ledger Ledger // reservations of all the user's processes; nil counts only this process. Set before use.
@@ -62,7 +62,7 @@ type claim struct {
 	touch   backend.Toucher // nil if unknown, or if nothing is untouched
 }
 
-// untouched returns the part that the system still reports as free.
+// untouched returns the bytes of a claim that the system still reports as free.
 func (c *claim) untouched() int64 {
 	switch {
 	case c.loading:
@@ -111,7 +111,7 @@ func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 	if i.Memory > 0 {
 		free = min(free, i.Memory)
 	}
-	return a.within(i, max(free, 1), path) // 0 would be unknown
+	return a.within(i, max(free, 1), path) // 0 would mean unknown
 }
 
 // claim plans a load within the free memory and reserves what it needs, in one
@@ -141,9 +141,9 @@ func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*P
 	return p, c, err
 }
 
-// publish writes the reserved and untouched bytes of all claims to the ledger, at
-// once and then in the background until no claim is left. The caller holds the
-// lock, so that an older value never replaces a newer one.
+// publish writes the bytes of all claims that are reserved but not touched to the
+// ledger, at once and then in the background until no claim is left. The caller holds
+// the lock, so that an older value never replaces a newer one.
 func (a *Memory) publish() {
 	if a.Ledger == nil {
 		return
@@ -178,7 +178,7 @@ func (a *Memory) progress(c *claim, share float64) {
 	c.share = share
 }
 
-// loaded sets the program of a claim.
+// loaded replaces a claim's planned sizes with the real sizes of its program.
 func (a *Memory) loaded(c *claim, p backend.Program) {
 	if c == nil {
 		return

@@ -12,12 +12,12 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// envMemory makes TestMemory load the model at the given path and print the memory
-// that its process needed.
+// envMemory is an environment variable with the path of a model. TestMemory then loads
+// the model and prints the memory that the process needed.
 const envMemory = "GODWIT_TEST_MEMORY"
 
-// Apart from its cache, a process needs the size of the model file once plus 60 MB,
-// because repacked weights replace mapped pages piece by piece. The test uses a
+// Apart from its cache, a process needs at most the size of the model file once plus
+// 64 MiB, because repacked weights replace mapped pages piece by piece. The test uses a
 // separate process, because it measures the peak memory.
 func TestMemory(t *testing.T) {
 	if path := os.Getenv(envMemory); path != "" {

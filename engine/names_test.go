@@ -14,8 +14,8 @@ import (
 )
 
 // TestCacheTypeNames checks that no source outside engine/kv and engine/kv/layout
-// contains the name of a cache type, so that adding one touches one file. Names that
-// are also weight types are allowed, and so are tests, documents and comments.
+// contains the name of a cache type, so that adding a type touches one file. Names that
+// are also weight types are allowed, and so are names in tests, documents and comments.
 func TestCacheTypeNames(t *testing.T) {
 	var names []string
 	for _, typ := range slices.Concat(kv.Types(), kv.Forms()) {

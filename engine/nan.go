@@ -11,10 +11,10 @@ import (
 )
 
 // FirstNaN computes tokens again and returns the layer and the position of the
-// first NaN or infinite value, or -1 and the number of tokens without one. It
-// reads keys and values from the cache, so the cache must be f32 or f16, because
-// packed types have no code for NaN. A NaN after the last cache counts as the last
-// layer's.
+// first NaN or infinite value, or -1 and the number of tokens if there is no such
+// value. It reads keys and values from the cache, so the cache must be f32 or f16,
+// because packed types have no code for NaN. A NaN after the last cache counts as the
+// last layer's.
 func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos int, err error) {
 	layer, pos = -1, len(tokens)
 	if err := e.Config().CheckTokens(tokens); err != nil {
@@ -60,7 +60,7 @@ func (e *Engine) firstNaN(n int) (layer, pos int, err error) {
 			if !bad[kv.K] && !bad[kv.V] {
 				continue
 			}
-			// keys and values come from the layer's input, so that was already NaN
+			// if keys and values are both NaN, their common input, from the layer before, was already NaN
 			layer, pos = y.Layer, p
 			if bad[kv.K] && bad[kv.V] {
 				layer = max(y.Layer-1, 0)
@@ -71,7 +71,7 @@ func (e *Engine) firstNaN(n int) (layer, pos int, err error) {
 	return layer, pos, nil
 }
 
-// rowNaN reports whether the row of a position has a NaN.
+// rowNaN reports whether the row of a position contains NaN or infinity.
 func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
 	y := &e.p.Layout.Layers[layer]
 	side := y.Side(s)

@@ -22,8 +22,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// peerOut is a folder for the models of peerModels, used to compute
-// testdata/peer.json again.
+// peerOut is a folder for the models of peerModels. llama.cpp reads them there to
+// compute testdata/peer.json again.
 var peerOut = flag.String("peer.out", "", "folder to write the models of TestPeerModels to")
 
 // maker builds a small model with random weights.
@@ -37,7 +37,7 @@ type maker struct {
 const (
 	peerEmbd  = 32
 	peerVocab = 96
-	peerHead  = 16 // 2 query heads over 1 by default
+	peerHead  = 16 // values of a head; by default, 2 query heads share 1 KV head
 	peerFeed  = 48
 )
 
@@ -62,8 +62,8 @@ func (m *maker) float() float32 {
 	return float32(int32(m.state>>32)) * 0x1p-31
 }
 
-// add adds a tensor. Matrices are scaled to preserve the length of vectors. Vectors
-// are around 1 if their name contains weight or scale, and small otherwise.
+// add adds a tensor. Matrices are scaled to preserve the length of vectors. Values of
+// vectors are around 1 if the name ends in .weight or .scale, and around 0 otherwise.
 func (m *maker) add(name string, shape ...int) {
 	n := 1
 	for _, d := range shape {
@@ -96,7 +96,7 @@ func (m *maker) norms(i int, names ...string) {
 	}
 }
 
-// attn adds separate projections of 2 heads over kv.
+// attn adds separate projections for 2 query heads and kv KV heads.
 func (m *maker) attn(i, kv int, bias bool) {
 	for _, p := range []struct {
 		name string
@@ -170,7 +170,7 @@ func (m *maker) save(t testing.TB, dir, name string) string {
 }
 
 // peerTokens is the prompt of every model: 40 tokens, which is less than a page and
-// more than the windows below.
+// more than the sliding windows of the models.
 func peerTokens() []llm.Token {
 	out := make([]llm.Token, 40)
 	for i := range out {
@@ -179,8 +179,8 @@ func peerTokens() []llm.Token {
 	return out
 }
 
-// TestPeerModels compares architectures and variants that the golden data
-// lacks with llama.cpp: see testdata/README.md.
+// TestPeerModels compares models with llama.cpp, for architectures and variants that
+// the golden data lacks. See testdata/README.md.
 func TestPeerModels(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("testdata", "peer.json"))
 	if err != nil {

@@ -277,8 +277,8 @@ func commandRPlus() *maker {
 	return m
 }
 
-// deepSeekLite has no compressed query. Its keys are absorbed, and its queries are
-// scaled up with the position.
+// deepSeekLite has no compressed query. Its key projection is absorbed into the
+// queries, and the queries are scaled up with the position.
 func deepSeekLite() *maker {
 	m := newMaker("deepseek2", 27, with(nil, map[string]any{
 		"attention.head_count_kv": 1, "attention.key_length": 40, "attention.value_length": 32,

@@ -109,7 +109,7 @@ func (s *pictures) find(in map[[32]byte]*list.Element, key [32]byte) *seen {
 	return e.Value.(*seen)
 }
 
-// keep stores a picture and drops the least recently used ones.
+// keep stores a picture and drops the least recently used ones beyond the budget.
 func (s *pictures) keep(x *seen, private bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *pictures) count() int64 {
 }
 
 // rowToken returns the id of a picture's row: a negative hash of the pixels and the
-// row number. Two prefixes are thus equal only if their pictures are.
+// row number. Two prefixes are thus equal only if their pictures are equal.
 func rowToken(hash [32]byte, row int) llm.Token {
 	var b [40]byte
 	copy(b[:], hash[:])
@@ -158,7 +158,7 @@ type promptText struct {
 }
 
 // tokenise converts the texts around pictures to tokens, each separately. There is
-// one more text than pictures.
+// one text more than there are pictures.
 func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, pics []*seen) promptText {
 	var out promptText
 	text := func(pieces []tokenizer.Piece) {
@@ -168,7 +168,7 @@ func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, p
 	text(texts[0])
 	for i, x := range pics {
 		around := s.p.Texts(x.pic.Tiles)
-		at, n := 0, 0 // rows of the picture so far, values of a row
+		at, n := 0, 0 // at: rows of the picture so far; n: values of a row
 		for k := range x.pic.Tiles {
 			tile := &x.pic.Tiles[k]
 			if around[k] != "" {
@@ -198,8 +198,8 @@ func (s *pictures) tokenise(t *tokenizer.Tokenizer, texts [][]tokenizer.Piece, p
 	return out
 }
 
-// cutAtImages cuts marked text at the image markers of the template. A marker that a user
-// typed stays text.
+// cutAtImages cuts the pieces of a prompt at the image markers of the template. A marker
+// that a user typed stays text.
 func cutAtImages(pieces []tokenizer.Piece) [][]tokenizer.Piece {
 	out := [][]tokenizer.Piece{nil}
 	add := func(p tokenizer.Piece) {
@@ -266,8 +266,8 @@ func (e *Engine) CheckImage(file []byte) error {
 	return err
 }
 
-// TextOnly returns the error of a model without a projector that gets a
-// picture.
+// TextOnly returns the error for a request that sends a picture to a model without
+// a projector.
 func (m *Model) TextOnly() error {
 	return fmt.Errorf("%w: %s has no projector; a model that has one is listed with the capability \"vision\", and --mmproj FILE or a file mmproj-*.gguf beside the model adds one", ErrNoImages, m.Config().Name)
 }
@@ -287,7 +287,7 @@ func (e *Engine) ImagesEncoded() int64 {
 // LogitsOf is Logits for a text with pictures. Special tokens in the text are
 // parsed, the first token is BOS if the model has one, and each ImageMarker is
 // replaced by a picture. Positions count tokens of the text and rows of the
-// pictures. Without positions it returns the logits of the last one.
+// pictures. If positions is empty, it returns the logits of the last position.
 func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, positions []int, step bool) ([]float32, error) {
 	p, err := e.illustrate(ctx, []tokenizer.Piece{{Text: text, Trusted: true}}, images, false, nil)
 	if err != nil {
@@ -309,7 +309,7 @@ func (e *Engine) LogitsOf(ctx context.Context, text string, images [][]byte, pos
 	for pos := range where {
 		left[pos] = true
 	}
-	for len(left) > 0 { // a tile's rows are read in one step, which has few outputs
+	for len(left) > 0 { // several runs, because the rows of a tile are read in one step, which has few outputs
 		now := make(map[int]bool)
 		for pos := range left {
 			if len(now) < outputs-1 {

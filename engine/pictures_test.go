@@ -57,8 +57,8 @@ func farthestRow(a, b []float32) float64 {
 	return worst
 }
 
-// TestPictureLogits compares logits that are computed from picture files in one
-// batch, in small batches and token by token.
+// TestPictureLogits checks the logits of prompts that contain pictures against the
+// golden logits, in one batch, in small batches and token by token.
 func TestPictureLogits(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		t.Run(m.Name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestPicturePositions(t *testing.T) {
 
 // TestPicturePacked compares packed caches with the exact one. After a picture, a
 // type's error is at most four times its error after text of the same length,
-// because the embeddings of pictures have other magnitudes than those of tokens.
+// because pictures and tokens have embeddings of different magnitudes.
 func TestPicturePacked(t *testing.T) {
 	for _, m := range golden.Towers(t) {
 		r := &m.Runs[0]
@@ -253,7 +253,7 @@ func TestPicturesApart(t *testing.T) {
 }
 
 // TestNoProjector checks that a model without a projector rejects pictures with an
-// error that names it, and that a projector of another width is rejected.
+// error that names the model, and that a projector of another width is rejected.
 func TestNoProjector(t *testing.T) {
 	list := golden.Towers(t)
 	e, err := engine.Open(context.Background(), list[0].Path(t, list[0].Text), engine.Options{Threads: 1})

@@ -95,7 +95,7 @@ func limitOf(key string) int {
 	return maxFunc
 }
 
-// addLongFuncs adds the functions of a file that are over the limit.
+// addLongFuncs adds to long each function of a file that exceeds the limit.
 func addLongFuncs(t *testing.T, long map[string]int, name string, data []byte) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -136,7 +136,7 @@ func funcName(fn *ast.FuncDecl) string {
 	}
 }
 
-// readBudget reads the exceptions: key, as in TestLength, to lines.
+// readBudget returns the number of lines that each exception allows, by TestLength's keys.
 func readBudget(t *testing.T) map[string]int {
 	t.Helper()
 	budget := readCounts(t, "budget.txt")
@@ -249,9 +249,9 @@ const plainEnglish = 4
 // prose lists the extensions of documents, in addition to the hand-written files.
 var prose = []string{".md"}
 
-// recorded reports whether the words of a file cannot change. These are the
-// words that the page's test searches for, and kernel headers, whose comments
-// are part of the hash in cuda/assembled.txt.
+// recorded reports whether the words of a file cannot change. This holds for the
+// glossary, whose words the page's test searches for, and for kernel headers, whose
+// comments are part of the hash in cuda/assembled.txt.
 func recorded(name string) bool {
 	return name == "frontend/src/lib/glossary.ts" || path.Dir(name) == "shaders" && path.Ext(name) == ".h"
 }

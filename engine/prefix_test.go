@@ -88,7 +88,8 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// comesBack requests the same text in one engine after losing it in many ways.
+// comesBack requests a text again after other requests, an unload, a restart of the
+// process, and without a disk.
 func comesBack(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	slots := 1 + rng.IntN(2)
 	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
@@ -193,8 +194,8 @@ func alike(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	}
 }
 
-// TestEdits edits a message of a chat. The chat is computed again from the end of
-// the previous message, or from an earlier end for old messages.
+// TestEdits edits a message of a chat. The chat is computed again from the end of the
+// previous message, or for old messages from the end of an even earlier message.
 func TestEdits(t *testing.T) {
 	seed := testSeed(t)
 	for i, m := range reuseModels(t) {
@@ -234,7 +235,7 @@ func edits(t *testing.T, m reuseModel, want layout.Want, rng *rand.Rand) {
 	for _, back := range []int{1, 2, 3, 5, 7, 8, n / 2, n - 2, n - 1, n} {
 		at := borders[n-back]
 		least := at
-		if back > 8 { // the distance from the end has at most doubled since the next point
+		if back > 8 { // old points are sparse: their distance from the end at most doubles from one to the next
 			least = max(borders[0], len(chat)-4*(len(chat)-at))
 		}
 		if !recurrent {
@@ -265,8 +266,8 @@ func TestRoles(t *testing.T) {
 	m := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 64}).Model()
 	for text, want := range map[string][]string{
 		"<|im_start|>system\nBe brief and kind.<|im_end|>\n<|im_start|>user\nWhich tool is best?<|im_end|>\n<|im_start|>assistant\n": {"system", "user", "assistant"},
-		// Templates whose roles are control tokens have no role names that
-		// roles knows.
+		// Templates whose roles are control tokens have no role names for
+		// roles to find.
 		"<|im_start|>Which tool is best?<|im_end|>system of a down is a band": {"", ""},
 		"<|im_start|>tool is a word here<|im_end|>\n\nuser manuals are long":  {"", ""},
 	} {

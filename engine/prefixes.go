@@ -20,7 +20,7 @@ type (
 	PrefixOptions = prefix.Options
 	PrefixUsage   = prefix.Usage
 	PrefixChains  = prefix.Chains // stored prefixes of one model, cache and key
-	PrefixKey     = prefix.Key    // identifies a page and all before it
+	PrefixKey     = prefix.Key    // key of a page and all pages before it
 
 	PrefixFolder string // path of a folder of prefixes
 )
@@ -61,7 +61,7 @@ func (p *Prepared) origin(cache *pages.Cache, dev backend.Info) (prefix.Origin, 
 }
 
 // borders returns the positions where messages of a prompt end: the control tokens
-// that are not within two tokens after another one.
+// that come more than two tokens after the previous control token.
 func borders(tok *tokenizer.Tokenizer, prompt []llm.Token) (list []int) {
 	last := 0
 	for pos, t := range prompt {
@@ -93,8 +93,8 @@ func roles(tok *tokenizer.Tokenizer, prompt []llm.Token, borders []int) []string
 	return list
 }
 
-// role returns the role that the first line of a message names, up to a line end or a
-// control token. Anything else is the text of the message.
+// role returns the first line of a message, up to a line end or a control token, if this
+// is the name of a role. Otherwise the line is text of the message, and role returns "".
 func role(tok *tokenizer.Tokenizer, begin []llm.Token) string {
 	name := ""
 	for _, t := range begin {

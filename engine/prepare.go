@@ -63,10 +63,11 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 
 // Prepare makes all decisions about a load that need no device memory. It reads no
-// weights and has no side effects. If the options leave the context open, it is at
-// most what fits in half of the free bytes. If free is 0, the free memory is
-// unknown and the load is not compared with it. If only memory is lacking, the
-// error is a *MemoryError and the returned Prepared is still complete.
+// weights and has no side effects. If the options leave the context open, Prepare
+// shortens it to what fits in half of the free bytes, but not below MinContext if that
+// fits. If free is 0, the free memory is unknown and the load is not compared with it.
+// If only memory is lacking, the error is a *MemoryError and the returned Prepared is
+// still complete.
 func (m *Model) Prepare(o Options, free int64) (*Prepared, error) { return m.prepare(o, free, false) }
 
 // prepare is Prepare. With pool, it prepares the second program, which embeds texts
@@ -352,8 +353,8 @@ func (m *Model) reach() int {
 }
 
 // Free returns the memory for a load with these options, including what the model
-// at path would free if it is loaded. 0 means that it is unknown without opening
-// the device.
+// at path would free if it is loaded. 0 means that the free memory is unknown until
+// the device is opened.
 func (o Options) Free(path string) int64 {
 	var d backend.Driver = cpu.Driver{}
 	device := 0

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// planned lists the golden models, plus one of each kind that they lack.
+// planned maps the names of the golden models and of an embedding model to their files.
 func planned(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(testmodel.Golden(t, "models", "tiny"), "*.gguf"))
@@ -63,8 +63,8 @@ func TestPlanLoaded(t *testing.T) {
 	}
 }
 
-// A load that does not fit in free memory is rejected with the numbers, and the
-// context in the error fits. A context that was left open is shortened.
+// The error for a load that does not fit in free memory has the numbers, and the
+// context that it proposes fits. A context that was left open is shortened.
 func TestPrepareMemory(t *testing.T) {
 	for name, path := range planned(t) {
 		m, err := engine.OpenModel(path)
@@ -102,7 +102,7 @@ func TestPrepareMemory(t *testing.T) {
 	}
 }
 
-// Engines that share a Memory do not promise the same bytes twice. Memory that an
+// Engines that share a Memory do not reserve the same bytes twice. Memory that an
 // engine releases is available again.
 func TestMemoryShared(t *testing.T) {
 	path := testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf")
@@ -120,8 +120,8 @@ func TestMemoryShared(t *testing.T) {
 	if cache < 64<<20 {
 		t.Fatalf("%d bytes of cache show nothing", cache)
 	}
-	// Other programs allocate and free memory at the same time, so only half of
-	// it is compared.
+	// Other programs allocate and free memory at the same time, so a difference of half
+	// the cache is enough.
 	alone := engine.Options{Memory: new(engine.Memory)}
 	if here, elsewhere := o.Free(""), alone.Free(""); elsewhere-here < cache/2 {
 		t.Errorf("%d bytes are free beside %d reserved ones, the system says %d", here, cache, elsewhere)

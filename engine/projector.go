@@ -39,8 +39,8 @@ type Projector struct {
 	encoder *vision.Encoder
 }
 
-// OpenProjector opens a projector file (mmproj) and the device that runs it. It uses the
-// driver, device and threads of the options.
+// OpenProjector opens a projector file (mmproj). Its tower runs on the CPU, with the
+// threads of the options.
 func OpenProjector(path string, o Options) (_ *Projector, err error) {
 	f, err := openWith(path, gguf.Open)
 	if err != nil {
@@ -56,7 +56,7 @@ func OpenProjector(path string, o Options) (_ *Projector, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	b := o.backend()
-	b.NoRepack = false // there are few weights and products over all patches, so repacking pays
+	b.NoRepack = false // repacking pays, because the weights are few and each product covers all patches
 	if p.dev, err = (cpu.Driver{}).Open(0, b); err != nil {
 		return nil, err
 	}
@@ -195,17 +195,17 @@ func (m *Model) project(o Options) error {
 	return nil
 }
 
-// Sight describes how a file reads pictures. The file is a model with its
-// projector, or a projector. The zero value is a model that reads only text.
+// Sight describes the picture support of a file: of a model with its projector, or of a
+// projector. The zero value stands for a model that reads only text.
 type Sight struct {
 	Projector string `json:"projector,omitempty"` // path of the projector in the model's folder
 	Family    string `json:"family,omitempty"`    // family of the projector
-	Width     int    `json:"width,omitempty"`     // width of the text model that it fits
-	Dynamic   bool   `json:"dynamic,omitempty"`   // pictures keep their shape
+	Width     int    `json:"width,omitempty"`     // width of the text model that the projector fits
+	Dynamic   bool   `json:"dynamic,omitempty"`   // pictures keep their aspect ratio
 	Tokens    int    `json:"tokens,omitempty"`    // maximum number of tokens in a tile
 }
 
-// SightOf returns how a file reads pictures.
+// SightOf returns the picture support of a file.
 func SightOf(path string) (Sight, error) {
 	f, err := OpenFile(path)
 	if err != nil {

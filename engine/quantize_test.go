@@ -18,11 +18,11 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// TestQuantize writes every type. The result opens, and the error of its logits
-// matches the type's error. If a matrix has a relative error of s, its products
-// have it too. A logit passes through seven matrices in each of two layers, the
-// embedding and the output, which gives √16 times s. Weights of eight bits are
-// multiplied by activations with a similar error, 0.6 %.
+// TestQuantize writes every type. The result opens, and the error of its logits is
+// within the type's bound. If a matrix has a relative error of s, so have its products.
+// A logit passes through 16 matrices (seven in each of two layers, the embedding and
+// the output), which gives √16 times s. Weights of eight bits are multiplied by
+// activations with a similar error, 0.6 %.
 func TestQuantize(t *testing.T) {
 	share := map[string]float64{"Q8_0": 0.0085, "Q6_K": 0.02, "Q4_K_M": 0.09, "Q4_0": 0.11, "TQ4_1S": 0.09, "TQ3_1S": 0.2}
 	if len(share) != len(requant.Types()) {
@@ -32,7 +32,7 @@ func TestQuantize(t *testing.T) {
 	models := map[string]string{
 		"dense": llamaLike("llama", 2, nil).save(t, dir, "dense"),
 		"moe":   graniteMoE().save(t, dir, "moe"),
-		"wide":  golden.Path(t, "models", "quant", "quant-f32.gguf"), // rows of 256
+		"wide":  golden.Path(t, "models", "quant", "quant-f32.gguf"), // rows of 256 values
 		"f16":   golden.Small(t, "llama-hd64-f16"),
 	}
 	for name, path := range models {
@@ -79,7 +79,7 @@ func TestQuantizeMix(t *testing.T) {
 	for _, x := range f.Tensors {
 		want[x.Name] = x.Type
 		if x.Type != dtype.F32 {
-			x.Type, x.Shape = dtype.F16, []int{x.Shape[0], 2} // the choice does not depend on the rows
+			x.Type, x.Shape = dtype.F16, []int{x.Shape[0], 2} // the choice of a type does not depend on the number of rows
 		}
 		x.Data = make([]byte, x.Type.RowBytes(x.Shape[0])*x.Rows())
 		tensors = append(tensors, x)

@@ -9,8 +9,8 @@ import (
 	"godwit/engine"
 )
 
-// TestRankHead compares the score of a reranker with the classifier's result
-// computed in the test from the first row of the same model without its head.
+// TestRankHead takes the first row of a reranker's model without its head, applies the
+// classifier to it in the test, and compares the result with the reranker's score.
 // Float32 sums of 64 products in another order differ by about 1e-6.
 func TestRankHead(t *testing.T) {
 	dir := t.TempDir()

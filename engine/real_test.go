@@ -105,8 +105,8 @@ func openPath(t testing.TB, path string, o engine.Options) *engine.Engine {
 	return e
 }
 
-// checkTop compares the 32 largest logits after removing the common shift, which
-// softmax ignores.
+// checkTop compares the 32 largest logits. Their RMS distance from the ideal logits may
+// be at most 1.5 times the peer's.
 func checkTop(t *testing.T, what string, row []float32, top topLogits) {
 	t.Helper()
 	var rms float64
@@ -147,7 +147,7 @@ func checkGreedy(t *testing.T, e *engine.Engine, what string, prompt, want []llm
 	}
 }
 
-// TestQuantModels compares one model for each weight type.
+// TestQuantModels compares a model of each weight type with its ideal logits.
 func TestQuantModels(t *testing.T) {
 	for _, m := range manifest(t).Quant {
 		t.Run(m.Name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestQuantModels(t *testing.T) {
 			for _, step := range []bool{false, true} {
 				got := logits(t, e, slices.Concat(run.Tokens, run.Greedy), pos, step)
 				most, rms := distance(got, expect)
-				// Either float activations, or at most 1.5 times the peer's
-				// rounding error.
+				// Either the activations are floats, or the error is at most 1.5
+				// times the peer's rounding error.
 				if most > 2e-3 && !(rms <= 1.5*m.PeerRMS) {
 					t.Errorf("step %v: RMS %g and maximum %g, the peer's RMS is %g", step, rms, most, m.PeerRMS)
 				}

@@ -11,7 +11,7 @@ import (
 // Budget limits the reasoning of an answer. Once the budget is used up, the closing
 // tag of the reasoning is inserted and the answer follows.
 type Budget struct {
-	Tokens  int    // reasoning tokens; 0 ends thinking at once, negative: no limit
+	Tokens  int    // maximum number of reasoning tokens; 0 ends reasoning at once, negative: no limit
 	Message string // text inserted before the closing tag; may be empty
 }
 
@@ -23,8 +23,8 @@ type Control struct{ end atomic.Bool }
 // has no effect on an answer without reasoning.
 func (c *Control) EndReasoning() { c.end.Store(true) }
 
-// maxGrace limits how many tokens the closing tag is delayed to complete a
-// character or tag that the model has begun.
+// maxGrace is the maximum number of tokens by which the closing tag is delayed, so that
+// the model can complete a character or tag.
 const maxGrace = 16
 
 // thinkEnd ends the reasoning of one answer.
@@ -51,8 +51,8 @@ func newThinkEnd(r *Request, p *chat.Prompt) thinkEnd {
 	return e
 }
 
-// next returns the next token to insert. settled means that no character or tag is
-// incomplete.
+// next returns the next token to insert, and false if there is nothing to insert.
+// settled means that no character or tag is incomplete.
 func (e *thinkEnd) next(t *tokenizer.Tokenizer, thinking, settled bool, thought int) (llm.Token, bool) {
 	if len(e.queue) == 0 {
 		if !thinking || e.closing == "" || !e.due(thought) {

@@ -24,8 +24,8 @@ var ErrRequest = errors.New("request")
 // be set.
 type Request struct {
 	Chat   *Chat             // messages for the model's chat template
-	Pieces []tokenizer.Piece // marked text
-	Prompt string            // plain text, special tokens in it parsed
+	Pieces []tokenizer.Piece // text with trusted and untrusted parts
+	Prompt string            // plain text; special tokens in it are parsed
 	Tokens []llm.Token       // token ids
 	Images [][]byte          // picture files, one for each ImageMarker in the text; messages contain their own pictures
 	// Fetch returns the file behind the URL of a picture in messages; nil: only data:
@@ -37,7 +37,7 @@ type Request struct {
 	Stop        []string      // texts that end the answer and are not part of it
 	Grammar     *grammar.Grammar
 	Logprobs    bool   // report the log-probability of each token
-	TopLogprobs int    // number of alternatives to report with it
+	TopLogprobs int    // number of alternatives to report for each token
 	IgnoreEOG   bool   // continue after end-of-generation tokens
 	Special     bool   // show control tokens in the text
 	Fresh       bool   // compute the whole prompt and reuse nothing
@@ -56,8 +56,8 @@ type Request struct {
 	Queued     func() // called once the prompt is tokenised and waits for a slot; may be nil
 	Keep       int    // number of tokens at the start that a context shift keeps; -1: the whole prompt
 
-	// Notice is called before the first event with the ways in which the request
-	// was changed. It may be nil.
+	// Notice is called before the first event, once for each change that was made to the
+	// request. It may be nil.
 	Notice func(text string)
 
 	Budget  *Budget  // reasoning budget for messages; nil: no limit

@@ -45,12 +45,12 @@ func calibrated(t testing.TB, path, dir string, progress func(float64) error) ([
 	return []byte(file.String()), work, nil
 }
 
-// TestKilledCalibration is the program that the test below kills. It calibrates,
-// reports its progress, and stops at a given share.
+// TestKilledCalibration is the program that TestCalibrationResumes kills. It calibrates
+// up to a given share, reports that, and waits.
 func TestKilledCalibration(t *testing.T) {
 	path, dir, stop := os.Getenv("GODWIT_KILLED_MODEL"), os.Getenv("GODWIT_KILLED_DIR"), os.Getenv("GODWIT_KILLED_AT")
 	if path == "" {
-		return // runs only as a child of the test below
+		return // runs only as a child of TestCalibrationResumes
 	}
 	at, err := strconv.ParseFloat(stop, 64)
 	if err != nil {
@@ -79,8 +79,8 @@ func TestCalibrationResumes(t *testing.T) {
 		for _, test := range []struct {
 			at     float64
 			tokens int // remaining tokens
-			runs   int // remaining runs, including the run of the base
-			damage int // distance from the end of the byte that is changed; 0 for none
+			runs   int // remaining runs, including the base run; -1: at least 2, but not all
+			damage int // byte to change, counted from the end of the file; 0: no damage
 		}{
 			{0.06, all.Tokens - 128, all.Runs, 0},
 			{0.06, all.Tokens, all.Runs, 40}, // damaged in the saved cells
@@ -146,9 +146,9 @@ func damage(t *testing.T, dir string, fromEnd int) {
 	}
 }
 
-// A load that postpones the calibration runs without one. Its form does not
-// change when the calibration is finished, and it rejects cells from a
-// conversation with another calibration.
+// An engine that postpones the calibration runs without one. The form of its cache does
+// not change when the calibration is finished, and it rejects cells from a conversation
+// with another calibration.
 func TestCalibrateLater(t *testing.T) {
 	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
@@ -193,7 +193,7 @@ func TestCalibrateLater(t *testing.T) {
 			t.Errorf("cells of another calibration: %v", err)
 		}
 	}
-	// Strict types that need a calibration are measured at the load.
+	// The calibration that strict types need is measured at load.
 	short := 32
 	o.KV, o.Calibrations = layout.Settings{Strict: true, ExactWindow: &short}, t.TempDir()
 	if e := openPath(t, path, o); e.Unmeasured() || measured == 0 {

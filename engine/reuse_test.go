@@ -23,8 +23,8 @@ import (
 type reuseRig struct {
 	warm, cold  *engine.Engine
 	recurrent   bool
-	goes        bool // windows and recurrent states may have lost what the end of a prompt needs
-	exact       bool // the newest positions are read in exact form, and only points keep what older positions read
+	goes        bool // sliding windows or recurrent states may have lost data that the end of a prompt needs
+	exact       bool // the newest positions are read in exact form, and only points to continue from keep the exact rows of older text
 	bound       bool // a conversation has a memory limit, and gives up the end of its prompt if it needs that memory
 	used, asked int  // prompt tokens taken from the cache, and all prompt tokens
 }
@@ -34,8 +34,8 @@ func bits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
 
-// ask compares the logits of n answered tokens, and checks that at least least
-// tokens of the prompt came from the cache. It returns the answer.
+// ask compares the logits of n generated tokens with a cold run, and checks that a
+// minimum number of prompt tokens came from the cache. It returns the answer.
 func (r *reuseRig) ask(t *testing.T, what string, prompt []llm.Token, n, least int) []llm.Token {
 	t.Helper()
 	got, tokens, st := r.warm.Rows(t, prompt, n, false)
@@ -55,8 +55,8 @@ func (r *reuseRig) ask(t *testing.T, what string, prompt []llm.Token, n, least i
 }
 
 // continued sends a prompt that continues after an answer. Recurrent models compute
-// a prompt and single tokens with other sums (TestWindowChunks), so their results
-// are not compared with a cold run.
+// a prompt and single tokens with different sums (see TestWindowChunks), so their
+// results are not compared with a cold run.
 func (r *reuseRig) continued(t *testing.T, what string, prompt []llm.Token, n, least int) {
 	t.Helper()
 	if !r.recurrent {
@@ -93,7 +93,7 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 	switch {
 	case r.goes || r.bound:
 		least = 0
-	case r.exact: // the reachable point may be one page earlier
+	case r.exact: // the point to continue from may be one page earlier
 		least -= kv.PageCells
 	}
 	r.ask(t, "short after the longer one", short, 40, least)
@@ -138,7 +138,8 @@ type reuseModel struct {
 	path func(t testing.TB) string
 }
 
-// reuseModels are the small models, and with all of them the demo models.
+// reuseModels returns the small models and the models of peerModels. With
+// GODWIT_TEST=all, it adds the demo models.
 func reuseModels(t *testing.T) (list []reuseModel) {
 	for _, m := range smallModels(t) {
 		list = append(list, reuseModel{m.Name, m.small})
@@ -179,10 +180,10 @@ func openReuse(t *testing.T, path string, want layout.Want, set layout.Settings,
 	return r
 }
 
-// TestReuse checks that whatever an earlier conversation has left behind, the
-// logits of the next request have the bits of a cold run, for every cache type on
-// every model. CI draws some of the combinations, GODWIT_TEST=all runs all, and
-// GODWIT_SEED repeats a draw.
+// TestReuse checks that the logits of a request have the bits of a cold run, whatever
+// an earlier conversation has left behind. It combines every cache type with every
+// model. CI draws some of the combinations, GODWIT_TEST=all runs all, and GODWIT_SEED
+// repeats a draw.
 func TestReuse(t *testing.T) {
 	seed := testSeed(t)
 	models := reuseModels(t)

@@ -78,7 +78,7 @@ func (t *tracer) parts(v graph.Value) (parts []layout.RotaryPart, ok bool) {
 		return t.parts(n.In[0])
 	case graph.Norm:
 		parts, ok = t.parts(n.In[0])
-		plain := op.W == nil && op.B == nil && op.Kind != graph.Layer // the operation keeps angles
+		plain := op.W == nil && op.B == nil && op.Kind != graph.Layer // a norm that keeps the angles
 		return parts, ok && (plain || len(parts) == 0)
 	}
 	for _, in := range n.In {

@@ -12,17 +12,17 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// shiftRig generates in a small context of the real model and keeps the logits of
-// the first token after a shift.
+// shiftRig generates text with the real model in a small context and keeps the logits
+// of the first token after a shift.
 type shiftRig struct {
 	*Engine
 	context int
-	look    func() // called with the cells before the job ends; may be nil
+	look    func() // called before the job ends, while its cells are in the cache; may be nil
 }
 
 // run reads a prompt that fills the context except for one token, and generates two
-// tokens. The second one is the first after the shift. It returns its logits and
-// the tokens before it.
+// tokens. The second one is the first token after the shift. run returns the logits
+// after this token, and the shifted text, which ends with it.
 func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []float32, text []llm.Token) {
 	t.Helper()
 	steps := 0
@@ -32,7 +32,7 @@ func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []flo
 		Prompt: prompt, Slot: 0, Fresh: true, Keep: keep,
 		Next: func(row []float32) (llm.Token, bool, error) {
 			steps++
-			if len(text) == r.context { // the context is full, so what follows is after the shift
+			if len(text) == r.context { // the context is full, so the next token comes after the shift
 				drop := (len(text) - keep) / 2
 				text = append(text[:keep], text[keep+drop:]...)
 			}
@@ -86,7 +86,7 @@ func divergence(p, q []float32) float64 {
 	return kl
 }
 
-// prose is ordinary text of the real model's vocabulary.
+// prose returns n tokens of an ordinary text in the real model's vocabulary.
 func prose(t *testing.T, e *Engine, n int) []llm.Token {
 	t.Helper()
 	tok, err := e.model.Tokenizer()

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/sched"
 )
 
-// brokenRows replaces every row of a saved slot by bytes that decode to NaN in any
+// brokenRows replaces every row of a saved slot with bytes that decode to NaN in any
 // float type, and sets the right checksum.
 func brokenRows(saved []byte) []byte {
 	saved = slices.Clone(saved)
@@ -56,7 +56,7 @@ func TestBrokenSlot(t *testing.T) {
 				}
 				_, _, err = e.Answer(t.Context(), request)
 				if err == nil {
-					return // attention treats NaN as the smallest number
+					return // the NaN has no effect, because attention treats it as the smallest number
 				}
 				spoilt++
 				if !errors.Is(err, engine.ErrLogits) {

@@ -24,8 +24,9 @@ type second struct{ cpu.Driver }
 
 func (second) Name() string { return "second" }
 
-// A model that is split between two devices gives the same bits as on one, wherever
-// it is split. If layers cannot be separated, there is an error about them.
+// A model that is split between two devices gives the same bits as on one, wherever it
+// is split. If a layer reads the cache of a layer on the other device, the load fails
+// with an error about it.
 func TestSplit(t *testing.T) {
 	shared := 0
 	for _, m := range smallModels(t) {
@@ -108,8 +109,8 @@ func (refusingBackend) Compile(context.Context, *graph.Plan, *layout.Layout, bac
 	return nil, fmt.Errorf("%w: 12 GiB are wanted", backend.ErrMemory)
 }
 
-// If a device was not requested by name and rejects a model, the CPU runs the
-// model, and the log gives the reason. If it was requested, the load fails.
+// With Fallback, the CPU runs a model that the device rejects, and the log gives the
+// reason. Without Fallback, the load fails.
 func TestFallback(t *testing.T) {
 	path := golden.Small(t, "llama-hd64")
 	for _, absent := range []bool{false, true} {

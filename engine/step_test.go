@@ -17,9 +17,9 @@ import (
 	"godwit/engine/sched"
 )
 
-// stepCases have every kind of chunk border: each trellis type, windows, latent
-// rows, experts and recurrent states. The emulator takes seconds for each, so CI
-// runs only the marked ones.
+// stepCases cover everything that a chunk border may affect: each trellis type,
+// windows, latent rows, experts and recurrent states. The emulator takes seconds for
+// each case, so CI emulates only the cases with emulate.
 var stepCases = []struct {
 	file, k, v string
 	emulate    bool
@@ -37,7 +37,7 @@ var stepCases = []struct {
 
 // The step limit changes how prompts are cut during another answer, but not a bit
 // of the results. The logits are the same without a limit, alone and next to an
-// answer, and with limits from one that every step exceeds to one that none does.
+// answer, and with limits from one that every step exceeds to one that no step exceeds.
 func TestMaxStep(t *testing.T) {
 	for _, c := range stepCases {
 		t.Run(c.file+"/"+c.k+"/"+c.v, func(t *testing.T) { sameSteps(t, c.file, c.k, c.v, nil, 321) })
@@ -59,7 +59,7 @@ func TestMaxStepOnKernels(t *testing.T) {
 	}
 }
 
-// sameSteps reads prompts of about size tokens with all limits.
+// sameSteps reads prompts of about size tokens with each limit and compares the logits.
 func sameSteps(t *testing.T, file, k, v string, d backend.Driver, size int) {
 	want := wantOf(t, k, v)
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -85,7 +85,7 @@ func sameSteps(t *testing.T, file, k, v string, d backend.Driver, size int) {
 			}
 		}
 		ask := func() (rows []float32) {
-			for _, n := range []int{size - 63, size, size, size - 16} { // only the last token of the third one is read
+			for _, n := range []int{size - 63, size, size, size - 16} { // the third is cached except for its last token
 				got, _, _ := e.Rows(t, prompt[:n], 4, false)
 				rows = append(rows, got...)
 			}

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// queue carries events from the scheduler's goroutine to the reader. It never
-// blocks the writer: a slow reader must not hold up the device, and a
-// generation is bounded by its context.
+// queue carries events from the scheduler's goroutine to the reader. It never blocks
+// the writer, because a slow reader must not hold up the device. Its size needs no
+// limit, because the context limits the length of an answer.
 type queue struct {
 	mu     sync.Mutex
 	events []Event

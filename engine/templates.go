@@ -13,7 +13,7 @@ import (
 // ChatTemplate is a chat template that replaces the templates of models.
 type ChatTemplate struct {
 	Model  string // base name of the file without .gguf; empty: every model
-	Source string // Jinja
+	Source string // Jinja source
 }
 
 // ChatTemplates returns the names of the built-in chat templates.

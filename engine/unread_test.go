@@ -61,8 +61,8 @@ func tiny(t *testing.T, name string) modelFile {
 	return parseModel(t, f)
 }
 
-// TestUnread opens every model unchanged and with tensors that no pass reads. The
-// error names all of them, unless the architecture lists them.
+// TestUnread opens every model unchanged, and with tensors that no forward pass reads.
+// The error names these tensors, unless they are known to be unread.
 func TestUnread(t *testing.T) {
 	models := allModels(t)
 	for name, m := range models {
@@ -143,8 +143,8 @@ func (m modelFile) layers() (n int) {
 	return n
 }
 
-// TestOutputBias adds an output bias to every decoder without one. The logits grow
-// by it.
+// TestOutputBias adds an output bias to every decoder without one. The logits grow by
+// the bias.
 func TestOutputBias(t *testing.T) {
 	for name, m := range allModels(t) {
 		if m.has("output.bias") || m.has("token_embd_norm.bias") || strings.HasSuffix(name, "-embed") {
@@ -167,7 +167,7 @@ func TestOutputBias(t *testing.T) {
 	}
 }
 
-// logitScale returns the factor of the logits, which includes the output bias.
+// logitScale returns the factor that multiplies the logits and the output bias.
 func (m modelFile) logitScale(string) float32 {
 	for _, e := range m.kv {
 		v, ok := e.Value.(gguf.Value)
@@ -200,7 +200,7 @@ func (m modelFile) logits(t *testing.T) []float32 {
 	return out
 }
 
-// TestNoWeightType gives matrices and vectors data types that are not weights.
+// TestNoWeightType gives matrices and vectors data types that are not weight types.
 func TestNoWeightType(t *testing.T) {
 	m := tiny(t, "llama-hd64")
 	for _, name := range []string{"token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_down.weight", "output_norm.weight"} {

@@ -28,7 +28,7 @@ type verified struct {
 // maxNamed limits how many keywords a notice names.
 const maxNamed = 8
 
-// leave records the keywords to check once the answer is complete.
+// leave adds a notice that some keywords are checked only when the answer is complete.
 func (v *verifier) leave(what string, left []string) {
 	left = slices.Clone(left)
 	slices.Sort(left)

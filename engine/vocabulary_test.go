@@ -7,8 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// A grammar writes text only with tokens that show it. The name of the unknown
-// token or of a control token is written letter by letter.
+// A grammar allows a text only as tokens that show it. The name of the unknown token or
+// of a control token is thus spelt with ordinary tokens.
 func TestGrammarTokensShowText(t *testing.T) {
 	tok := openVocab(t, "llama-spm")
 	tokens, err := grammar.NewTokens(vocabulary{tok, tok.VocabSize()})

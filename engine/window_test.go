@@ -12,13 +12,13 @@ import (
 	"godwit/engine/sched"
 )
 
-// windowModels have every kind of attention together with an exact window: plain
+// windowModels cover every kind of attention together with an exact window: plain
 // heads, sliding windows, soft caps, latent rows, learned sinks, layers that read
 // another layer's cache, and recurrent state.
 var windowModels = []struct {
 	file, k, v     string
 	newest, pinned int
-	rnn            bool // recurrent
+	rnn            bool // the model is recurrent
 }{
 	{"llama-hd64", "turbo3", "turbo3", 64, 4, false},
 	{"llama-hd64", "gw3", "gw3", 64, 4, false},
@@ -109,7 +109,7 @@ func TestWindowRepeats(t *testing.T) {
 			}
 			prompt, other := text(230), text(150)
 			want, _ := r.answer(t, prompt, 150)
-			gone := m.rnn // sliding windows and recurrent states may have lost it
+			gone := m.rnn // sliding windows and recurrent states may have lost the end of the prompt
 			for i := range r.p.Layout.Groups {
 				gone = gone || r.p.Layout.Groups[i].Window > 0
 			}
@@ -167,7 +167,7 @@ func TestWindowChunks(t *testing.T) {
 	}
 }
 
-// The memory of the cache equals the plan, for both parts.
+// The memory of the cache equals the plan, for packed and exact pages together.
 func TestWindowPlan(t *testing.T) {
 	for _, m := range windowModels {
 		r := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 96)

@@ -62,8 +62,8 @@ func ParseCacheTypes(k, v string) (want CacheWant, err error) {
 	return want, err
 }
 
-// Plan describes the cache in use: the request, what is active, and the sizes read back
-// from the device's memory.
+// Plan describes the cache in use: the requested types, the active types, and the sizes
+// that the device reports.
 func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 	p := e.p.Plan(name)
 	use, err := e.Usage(ctx)
