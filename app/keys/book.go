@@ -17,15 +17,15 @@ const lookPause = 250 * time.Millisecond
 // savePause is how often the used tokens are saved.
 const savePause = 5 * time.Second
 
-// Book is the keys of a running server. It follows its file: a key that is added is
-// valid within a second, and the requests of one that is revoked end at once. Its
-// methods are safe for concurrent use. A nil Book has no keys.
+// Book holds the keys of a running server. It follows its file: a new key is valid
+// within a second, and the requests of a revoked key end immediately. Its methods are
+// safe for concurrent use. A nil Book has no keys.
 type Book struct {
 	path, used string
 	log        *slog.Logger
 
 	mu      sync.Mutex
-	grants  map[string]*Grant // by hash
+	grants  map[string]*Grant // grants by hash of the key
 	ever    bool              // the file has had keys
 	info    fs.FileInfo       // the file when it was last read; nil without a file
 	settled bool              // the file is older than the clock's resolution
@@ -34,11 +34,11 @@ type Book struct {
 // spent is the file of used tokens.
 type spent struct {
 	Day    string           `json:"day"`
-	Tokens map[string]int64 `json:"tokens"` // by name of the key
+	Tokens map[string]int64 `json:"tokens"` // used tokens by name of the key
 }
 
-// Open reads a file of keys, which need not exist. used is a file in which the
-// tokens of the day are kept over a restart.
+// Open reads a file of keys, which need not exist. used is the file that keeps the
+// used tokens of the day across restarts.
 func Open(path, used string, log *slog.Logger) (*Book, error) {
 	b := &Book{path: path, used: used, log: log, grants: map[string]*Grant{}}
 	if err := b.look(); err != nil {
@@ -58,8 +58,8 @@ func Open(path, used string, log *slog.Logger) (*Book, error) {
 	return b, nil
 }
 
-// Required reports whether requests need a key. That stays so if the last key is
-// revoked.
+// Required reports whether requests need a key. Once they do, they also need one
+// after the last key is revoked.
 func (b *Book) Required() bool {
 	if b == nil {
 		return false
@@ -69,14 +69,14 @@ func (b *Book) Required() bool {
 	return b.ever
 }
 
-// Find returns what a secret grants, or nil if it is not a key.
+// Find returns the grant of a secret, or nil if the secret is not a key.
 func (b *Book) Find(secret string) *Grant {
 	if b == nil || secret == "" {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.grants[hash(secret)] // found by hash, so the time tells nothing about the secret
+	return b.grants[hash(secret)] // a lookup by hash, so that its duration reveals nothing about the secret
 }
 
 // Follow applies changes of the file and saves used tokens until ctx ends.
@@ -123,7 +123,7 @@ func (b *Book) look() error {
 	return nil
 }
 
-// apply replaces the keys. It keeps what known keys have used.
+// apply replaces the keys. It keeps the usage of known keys.
 func (b *Book) apply(list []Key) {
 	now := make(map[string]*Grant, len(list))
 	for _, k := range list {

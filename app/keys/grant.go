@@ -27,18 +27,18 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("API key %s has reached its limit of %s", e.Name, e.What)
 }
 
-// Grant is what a key allows, and what it has used. A nil Grant allows everything.
+// Grant holds the limits and the usage of a key. A nil Grant allows everything.
 type Grant struct {
 	life context.Context // ends when the key is revoked
 	end  context.CancelFunc
 
 	mu     sync.Mutex
 	key    Key
-	recent []time.Time // the newest requests, at most as many as the limit; oldest at next
+	recent []time.Time // times of the newest requests, at most as many as the limit; the oldest is at next
 	next   int
-	day    string // the day of tokens
+	day    string // day for which tokens is counted
 	tokens int64
-	fresh  bool // tokens differs from what was saved
+	fresh  bool // tokens has changed since it was saved
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -108,8 +108,8 @@ func (g *Grant) onDay(now time.Time) int64 {
 	return g.tokens
 }
 
-// Spend counts n tokens. It returns a *LimitError, and counts none, if the limit of
-// the day does not allow them.
+// Spend counts n tokens. If the limit of the day does not allow them, it counts nothing
+// and returns a *LimitError.
 func (g *Grant) Spend(now time.Time, n int) error {
 	if g == nil || n <= 0 {
 		return nil
@@ -135,7 +135,7 @@ func (g *Grant) usedOn(d string) (n int64, fresh bool) {
 	return g.tokens, fresh
 }
 
-// Limited reports whether the key has a limit. Such a key can ask models, but not
+// Limited reports whether the key has a limit. Such a key can use models, but cannot
 // change the server for others.
 func (g *Grant) Limited() bool {
 	if g == nil {

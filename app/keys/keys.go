@@ -50,26 +50,26 @@ var (
 
 // Limits are the limits of a key. A zero limit does not apply.
 type Limits struct {
-	Models   []string `json:"models,omitempty"`              // names; one that ends in * matches all names that begin so
-	Requests int      `json:"requests_per_minute,omitempty"` // in any 60 seconds
+	Models   []string `json:"models,omitempty"`              // names of models; a name that ends in * matches all names with this beginning
+	Requests int      `json:"requests_per_minute,omitempty"` // requests in any 60 seconds
 	Tokens   int64    `json:"tokens_per_day,omitempty"`      // prompt and answer tokens of a day in UTC
 }
 
 // Key is a named key.
 type Key struct {
 	Name string    `json:"name"`
-	Hash string    `json:"sha256"` // of the key, in hex
+	Hash string    `json:"sha256"` // hash of the key, in hex
 	Made time.Time `json:"made"`
 	Limits
 }
 
-// content is the file.
+// content is the content of a file of keys.
 type content struct {
 	Version int   `json:"version"`
 	Keys    []Key `json:"keys"`
 }
 
-// names are the names that a log line can contain without quotes.
+// names matches the names that a log line can contain without quotes.
 var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 // check returns an error for an invalid key.
@@ -87,7 +87,7 @@ func (k *Key) check() error {
 }
 
 // Add adds a key to a file, which need not exist, and returns the secret that
-// clients send. Name and Limits of k are used.
+// clients send. Only Name and Limits of k are used.
 func Add(ctx context.Context, path string, k Key) (secret string, err error) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // it never fails
@@ -190,7 +190,8 @@ func change(ctx context.Context, path string, do func(*content) error) error {
 	return replace(path, append(data, '\n'))
 }
 
-// replace writes a file with mode 0600 so that others see the old or the new one.
+// replace writes a file with mode 0600, so that readers see either the old or the new
+// content.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {

@@ -94,9 +94,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// A running server notices keys that are added and revoked. When the file becomes
-// damaged, the keys stay; when it disappears, none is valid and keys are still
-// required.
+// A running server notices keys that are added and revoked. If the file is damaged, the
+// keys stay valid. If the file disappears, no key is valid, but keys are still required.
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), FileName)
 	b := open(t, path, path+".used")
@@ -149,7 +148,7 @@ func until(t *testing.T, done func() bool) {
 	}
 }
 
-// Of 16 clients at once exactly the allowed requests and tokens pass.
+// With 16 concurrent clients, exactly the allowed requests and tokens pass.
 func TestLimitsTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), FileName)
 	secret := add(t, path, Key{Name: "k", Limits: Limits{Requests: 50, Tokens: 1000}})

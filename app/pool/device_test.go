@@ -62,8 +62,8 @@ func (p *cardProgram) Close() error {
 	return p.Program.Close()
 }
 
-// A load on a device is compared with what is free there, less a reserve, and unloads
-// models of the same device only. What the device holds is reported apart from the host.
+// A load on a device must fit in the device's free memory, less a reserve, and unloads
+// only models on the same device. The device's memory is reported apart from the host's.
 func TestDeviceMemory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "host"} {
@@ -119,14 +119,14 @@ func TestDeviceMemory(t *testing.T) {
 		}
 	}
 
-	c.all.Store(2*need + need/16) // room for both, but not for the reserve, a sixteenth of all
+	c.all.Store(2*need + need/16) // room for both models, but not for the reserve, which is a sixteenth of the memory
 	if err := use("b"); err != nil {
 		t.Fatal(err)
 	}
 	if state("a") != Unloaded || state("b") != Loaded || state("host") != Loaded {
 		t.Errorf("a is %s, b is %s, host is %s", state("a"), state("b"), state("host"))
 	}
-	c.all.Store(need + 1<<12) // a device that reports 0 would be unknown
+	c.all.Store(need + 1<<12) // free memory of 0 would mean unknown
 	var lack *engine.MemoryError
 	if err := use("a"); !errors.As(err, &lack) || lack.Free >= need || lack.Wanted <= lack.Free {
 		t.Errorf("a load that does not fit: %v", err)

@@ -1,6 +1,6 @@
 // Package pool holds the loaded models. It loads a model at its first use and
 // leases it to requests. It unloads models to make room for others, or when
-// they were idle for a while.
+// they have been idle for a while.
 //
 //	p, err := pool.New(pool.Options{Library: models, Engine: options, Log: log})
 //	m, err := p.Find("smollm2")
@@ -130,8 +130,8 @@ func (p *Pool) Watch(w Watcher) {
 	p.watchers.Store(&list)
 }
 
-// changed notifies watchers of a new state, and also loads that wait for
-// memory. The caller holds p.mu.
+// changed notifies the watchers, and the loads that wait for memory, of a new
+// state. The caller holds p.mu.
 func (p *Pool) changed() {
 	p.changes++
 	p.freed()

@@ -15,8 +15,8 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// start makes a pool of a library with one model, tiny-chat. change changes its
-// load function.
+// start makes a pool of a library with one model, tiny-chat. change may change the
+// options of its loads.
 func start(t *testing.T, change func(o *engine.Options)) *Pool {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func start(t *testing.T, change func(o *engine.Options)) *Pool {
 	return p
 }
 
-// wait polls until ok, and fails only after a time that nothing but a hang takes.
+// wait polls until ok returns true. Its limit is so long that only a hang reaches it.
 func wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -53,8 +53,7 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// An unload waits for a user who is leaving, and rejects a request while a user
-// stays.
+// An unload waits for a user who is leaving, and fails while a user stays.
 func TestParting(t *testing.T) {
 	p := start(t, func(o *engine.Options) {
 	})
@@ -147,8 +146,8 @@ func TestWaitForLoad(t *testing.T) {
 	}
 }
 
-// An unload waits for a load without waiting requests, and is rejected if the load
-// takes long.
+// An unload waits for a load that no request waits for, and fails if the load takes
+// too long.
 func TestUnloadInLoad(t *testing.T) {
 	goOn := make(chan struct{})
 	p := start(t, func(o *engine.Options) {
@@ -331,7 +330,7 @@ func TestEmbeds(t *testing.T) {
 	}
 }
 
-// A borrower is asked to leave when the model should be unloaded.
+// A borrower is notified when the model should be unloaded.
 func TestBorrow(t *testing.T) {
 	p := start(t, func(o *engine.Options) {})
 	p.parting = time.Hour

@@ -14,7 +14,7 @@ import (
 // Preparing describes a background calibration. The next load of the model uses it.
 type Preparing struct {
 	State  string  // measuring, waiting, done, failed or stopped
-	Share  float64 // from 0 to 1
+	Share  float64 // finished share, from 0 to 1
 	Left   time.Duration
 	Reason error // cause of a failure
 }
@@ -38,7 +38,7 @@ type preparer struct {
 	measure func(ctx context.Context, path string, o engine.Options, progress func(float64) error) error
 	work    sync.WaitGroup
 	rest    time.Duration // idle time before a calibration begins
-	look    time.Duration // interval at which it checks whether a model is in use
+	look    time.Duration // interval between checks whether a model is in use
 
 	mu     sync.Mutex
 	queue  []prepared

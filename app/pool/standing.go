@@ -41,7 +41,7 @@ type Model struct {
 // Loaded reports whether the model is loaded.
 func (m *Model) Loaded() bool { return m.State == Loaded }
 
-// Publisher returns the publisher of a model from a hub.
+// Publisher returns the publisher of a model from a hub, and "local" for other models.
 func (m *Model) Publisher() string {
 	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
 		return name
@@ -187,10 +187,10 @@ func (p *Pool) Holdings() (list []Holding) {
 // Device is the memory of a device that is not the host's, in bytes.
 type Device struct {
 	Backend string `json:"backend"`
-	Device  string `json:"device"` // the system's name for it
-	Memory  int64  `json:"memory"` // all of it; 0 if unknown
-	Free    int64  `json:"free"`   // for another load, without a reserve for the driver; 0 if unknown
-	Models  int64  `json:"models"` // held by loaded models
+	Device  string `json:"device"` // name of the device
+	Memory  int64  `json:"memory"` // total memory; 0 if unknown
+	Free    int64  `json:"free"`   // free memory for another load, without a reserve for the driver; 0 if unknown
+	Models  int64  `json:"models"` // memory held by loaded models
 }
 
 // Devices lists the devices other than the CPU that have a loaded model.

@@ -16,7 +16,7 @@ import (
 
 // Limits of the data in a chat.
 const (
-	maxTitle   = 200      // runes
+	maxTitle   = 200      // maximum runes of a title
 	maxText    = 32 << 20 // maximum bytes of a message, an attachment, or a system prompt
 	maxObject  = 1 << 20  // maximum bytes of settings or statistics as JSON
 	autoLength = 60       // maximum runes of a title made from a message
@@ -26,7 +26,7 @@ const (
 type Chat struct {
 	ID       int64           `json:"id"`
 	Title    string          `json:"title"`  // made from the first message; empty until then
-	Folder   int64           `json:"folder"` // 0 for none
+	Folder   int64           `json:"folder"` // id of the folder; 0 without one
 	Pinned   bool            `json:"pinned"`
 	Model    string          `json:"model"`
 	System   string          `json:"system"`

@@ -58,7 +58,7 @@ func (s *Store) stopDrafts(ctx context.Context) error {
 }
 
 // Draft is an answer while it is being written. Its text is saved as it grows, so
-// that closing the program keeps it. It must be used by one goroutine only.
+// that it survives the end of the program. Only one goroutine may use a Draft.
 type Draft struct {
 	s     *Store
 	m     Message

@@ -55,7 +55,7 @@ func (l *exportedMessages) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON limits the number of messages; see exportedMessages.
+// UnmarshalJSON limits the number of attachments, as exportedMessages limits messages.
 func (m *exportedMessage) UnmarshalJSON(data []byte) error {
 	type plain exportedMessage
 	in := struct {
@@ -94,7 +94,7 @@ func readList[T any](data []byte, most int) (list []T, err error) {
 	return list, nil
 }
 
-// ExportJSON writes chats with all their branches, or every chat if none is given.
+// ExportJSON writes chats with all their branches, or every chat if chats is empty.
 // Import reads the result.
 func (s *Store) ExportJSON(ctx context.Context, w io.Writer, chats ...int64) error {
 	if len(chats) == 0 {
@@ -228,7 +228,7 @@ func knownChats(ctx context.Context, tx *sql.Tx) (twins, error) {
 	return known, err
 }
 
-// rename gives a chat a new title if it exists already.
+// rename gives a chat a new title if a chat with its title and time already exists.
 func (t twins) rename(c *Chat) {
 	title := cleanTitle(c.Title)
 	if title == "" || !t[twinKey(title, c.Created)] {
@@ -296,7 +296,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 				return err
 			}
 		}
-		token() // opening bracket
+		token() // closing bracket
 	}
 	switch {
 	case wrong != nil:

@@ -291,7 +291,7 @@ func idOf(ids []int64, i int) int64 {
 }
 
 // above returns the nearest kept ancestor of each node, or -1 without one.
-// A node in a cycle has none.
+// A node in a cycle has no such ancestor.
 func (f *foreignChat) above(at map[string]int, ids []int64) []int {
 	const unknown, walking = -2, -3
 	out := make([]int, len(f.Mapping))

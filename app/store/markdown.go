@@ -94,7 +94,7 @@ var (
 	unmarked = regexp.MustCompile(`(?m)^(\\*)\\(` + markOpen + `)`)
 )
 
-// fence wraps a text in a code fence that is longer than any in it.
+// fence wraps a text in a code fence that is longer than any fence in the text.
 func fence(language, text string) string {
 	longest := 2
 	for run, i := 0, 0; i < len(text); i++ {

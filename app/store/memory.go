@@ -28,7 +28,7 @@ func OpenMemory(o Options) (*Store, error) {
 	}
 	ctx := context.Background()
 	s := &Store{db: db, now: o.Now, private: true}
-	// The database exists while a connection is open. This one is never used, so
+	// The database exists while a connection is open. The anchor is never used, so
 	// that no error closes it.
 	if s.anchor, err = db.Conn(ctx); err == nil {
 		err = s.migrate(ctx)

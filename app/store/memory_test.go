@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestMemory uses a store in memory as a file is used: from many goroutines, some of
-// which give up. Another store in memory does not see its chats.
+// TestMemory uses a store in memory from many goroutines and cancels some of the calls.
+// Another store in memory does not see its chats.
 func TestMemory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s, other := must[*Store](t)(OpenMemory(Options{})), must[*Store](t)(OpenMemory(Options{}))

@@ -109,7 +109,7 @@ func (s *Store) scanMessage(r row) (Message, error) {
 	return m, nil
 }
 
-// stored is a message as it is stored in the columns.
+// stored holds the encoded columns of a message.
 type stored struct {
 	calls, attachments, stats string
 }
@@ -162,7 +162,7 @@ func (m *Message) clean() (stored, error) {
 	return out, nil
 }
 
-// cleanCalls returns a compact JSON list, or nothing for an empty list.
+// cleanCalls returns a compact JSON list, or "" for an empty list.
 func cleanCalls(list json.RawMessage) (string, error) {
 	if len(list) == 0 {
 		return "", nil

@@ -214,5 +214,5 @@ func (s *Store) fault(name string, err error) error {
 	return fmt.Errorf("chats: %s: %w", name, err)
 }
 
-// millis converts times to the form in the database.
+// millis returns the current time in the form of the database.
 func (s *Store) millis() int64 { return s.now().UnixMilli() }

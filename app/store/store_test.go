@@ -315,7 +315,7 @@ func TestDraft(t *testing.T) {
 	if hits := must[[]Hit](t)(s.Search(ctx, "word99", 0)); len(hits) != 0 {
 		t.Errorf("a running answer is found: %+v", hits)
 	}
-	// Another process reads the answer. At first it sees it as running.
+	// Another process reads the answer. At first, the status is running.
 	other := reopen(t, path, Options{Now: clock.Now})
 	if m := must[Message](t)(other.Message(ctx, id)); m.Status != Running {
 		t.Errorf("in another process: %s", m.Status)
@@ -324,8 +324,8 @@ func TestDraft(t *testing.T) {
 	if m := must[Message](t)(other.Message(ctx, id)); m.Status != Stopped || m.Content != text {
 		t.Errorf("in another process after a silence: %+v", m)
 	}
-	// The program ends. The next one finds the partial answer, and so does its
-	// search.
+	// The program ends. After a restart, the partial answer is stopped, and search
+	// finds it.
 	again := reopen(t, path, Options{Now: clock.Now})
 	if hits := must[[]Hit](t)(again.Search(ctx, "WORD99", 0)); len(hits) != 1 || hits[0].Message != id {
 		t.Errorf("the partial answer is not found: %+v", hits)

@@ -38,7 +38,7 @@ type figures struct {
 	Resumed int     `json:"resumed"`     // cached tokens that were read from disk
 	Tokens  int     `json:"tokens"`      // number of tokens in the answer
 	Speed   float64 `json:"tok_s"`       // tokens per second of the answer, or of the prompt while it is read
-	Millis  float64 `json:"ms"`          // milliseconds since the first token, or while the prompt is read, since its start
+	Millis  float64 `json:"ms"`          // milliseconds since the first token; while the prompt is read, since the start of reading
 	Context int     `json:"context"`     // maximum number of tokens in the chat
 	Bytes   int64   `json:"bytes"`       // size of the whole cache in bytes
 	Token   int64   `json:"token_bytes"` // cache bytes per token
@@ -222,8 +222,8 @@ type asked struct {
 	Results     []toolResult       `json:"results"` // in place of Content: results of tool calls
 }
 
-// begun is the response to such a request. It holds the new and the changed
-// messages.
+// begun is the response to a request that starts an answer. It holds the new and the
+// changed messages.
 type begun struct {
 	Messages []store.Message `json:"messages"`
 }
@@ -263,7 +263,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // editMessage stores a changed message as a new branch. A changed user message gets
-// a new answer, and a changed answer only replaces the old one.
+// a new answer. A changed answer is stored without generating text.
 func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) {
 	message, q, m, err := p.about(w, r)
 	if err != nil {
@@ -441,7 +441,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 	return sent{}, nil // the page has disconnected, but the answer continues
 }
 
-// follower is how far a window has followed an answer.
+// follower records which part of an answer a window has received.
 type follower struct {
 	out                *stream
 	content, reasoning int

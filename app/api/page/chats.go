@@ -14,7 +14,7 @@ import (
 	"godwit/engine"
 )
 
-// Default and maximum number of messages in a page.
+// Default and maximum number of messages in a page, and maximum bytes of an import.
 const (
 	someMessages = 60
 	mostMessages = 300
@@ -237,7 +237,7 @@ func (p *Page) exportChat(w http.ResponseWriter, r *http.Request) (any, error) {
 	return sent{}, nil
 }
 
-// export writes a chat as json or markdown and returns its media type.
+// export writes a chat as json or markdown and returns the media type.
 func (p *Page) export(ctx context.Context, w io.Writer, chat int64, as string) (kind string, err error) {
 	switch as {
 	case "json":
@@ -266,7 +266,7 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
 	ctx := context.WithoutCancel(r.Context()) // chats that were read are stored even if the window closes
-	asked, wrong := 0, map[int]error{}        // number of chats, and errors by chat
+	asked, wrong := 0, map[int]error{}        // number of chats read so far, and errors by index of the chat
 	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1), func(settings json.RawMessage) error {
 		_, _, err := readSettings(settings)
 		if err != nil {

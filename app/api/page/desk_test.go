@@ -28,7 +28,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// desk is a running server with its page, using a folder that outlives it.
+// desk is a running server with its page. Its folder outlives the server.
 type desk struct {
 	*Page
 	t    *testing.T
@@ -55,8 +55,8 @@ func newFolder(t *testing.T, model bool) string {
 	return dir
 }
 
-// settings returns the settings of a folder with flags: a live version, and those
-// at the start.
+// settings returns the settings of a folder, live and as at the start. flags changes the
+// settings at the start.
 func settings(t *testing.T, dir string, flags func(*config.Settings)) (*config.Live, config.Settings) {
 	t.Helper()
 	file, err := config.Open(filepath.Join(dir, "config.toml"))
@@ -78,7 +78,7 @@ func settings(t *testing.T, dir string, flags func(*config.Settings)) (*config.L
 	return live, start
 }
 
-// open starts a server with a folder. change adapts the page's options.
+// open starts a server with a folder. change modifies the page's options.
 func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
 	t.Helper()
 	return openAs(t, dir, nil, change)
@@ -122,7 +122,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 	if p, err = New(models, o); err != nil {
 		t.Fatal(err)
 	}
-	p.titles.wait = time.Hour // no title by itself
+	p.titles.wait = time.Hour // no chat gets a title automatically
 	start.Server.Port = 0
 	s, err := api.New(models, api.Options{Settings: start, Tuned: tuned})
 	if err != nil {
@@ -148,7 +148,7 @@ func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(
 		stopped = true
 		end()
 		err := <-done
-		// A server that stops waits only a few seconds for what it closes.
+		// While it stops, the server waits only a few seconds for requests to end.
 		s.Close()
 		return errors.Join(err, last(), chats.Close())
 	}

@@ -23,8 +23,8 @@ type fakeHub struct {
 	*httptest.Server
 	data   []byte
 	digest string
-	status atomic.Int64 // status for the file; 0 for the normal one
-	held   atomic.Bool  // a file pauses in its middle until its reader disconnects
+	status atomic.Int64 // response status for the file; 0 for the normal one
+	held   atomic.Bool  // whether a transfer pauses halfway until the reader disconnects
 	ranges atomic.Int64 // number of range requests
 }
 
@@ -98,7 +98,7 @@ func (h *fakeHub) file(w http.ResponseWriter, r *http.Request) {
 
 const ref = "birds/godwit-GGUF:Q4_1"
 
-// until waits until the only download has a state.
+// until waits until ok accepts the list of downloads. what describes the expected state.
 func (d *desk) until(what string, ok func(list []download) bool) {
 	d.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -99,7 +99,7 @@ func send(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(append(wire.JSON(body), '\n')) // the page may have disconnected
 }
 
-// Maximum sizes of requests.
+// Maximum sizes of request bodies in bytes.
 const (
 	textBody  = 40 << 20 // a message with its attachments, or a system prompt
 	smallBody = 1 << 20  // all other requests

@@ -97,8 +97,8 @@ func (b *broadcaster) empty() bool {
 	return len(b.windows) == 0
 }
 
-// publish sends an event to all windows. data is a latest, or must not change
-// afterwards.
+// publish sends an event to all windows. data is either of type latest or a value that
+// does not change afterwards.
 func (b *broadcaster) publish(name, key string, data any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -178,17 +178,17 @@ type outlook struct {
 	Presets []presetPlan `json:"presets"`
 	Machine machine      `json:"machine"`
 	Budget  int64        `json:"budget"` // bytes for cache and weights together; 0 if unknown
-	// Exact holds the newest tokens that stay uncompressed at each length, if one chat
-	// has a memory of its own.
+	// Exact holds the number of newest tokens that stay uncompressed at each length, if
+	// the memory of one chat is set.
 	Exact []int       `json:"exact"`
 	Chat  memoryRange `json:"chat"`
 	// Warnings holds the warnings that a load would log.
 	Warnings []string `json:"warnings"`
 }
 
-// memoryRange is the memory that one chat can be given, in bytes. With the least its
-// newest tokens stay uncompressed, with the most all. Both are 0 if the device or the
-// types do not support it.
+// memoryRange is the memory that one chat can be given, in bytes. With Least, only the
+// newest tokens stay uncompressed; with Most, all tokens do. Both are 0 if the device or
+// the types do not support it.
 type memoryRange struct {
 	Least int64 `json:"least"`
 	Most  int64 `json:"most"`
@@ -377,16 +377,16 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	f, err := p.modelFor(u.Model)
 	if s, wrong := p.o.Settings.Settings(); wrong == nil && u.Reserved == 0 {
-		u.Reserved = p.o.Tuned.MaxTokens(f.Path, max(0, s.Sampling.Predict)) // -1 generates until the model ends the answer
+		u.Reserved = p.o.Tuned.MaxTokens(f.Path, max(0, s.Sampling.Predict)) // -1 means no limit, and nothing is reserved
 	}
 	if err != nil {
-		return u, nil //nolint:nilerr // the model has gone: what is used is known
+		return u, nil //nolint:nilerr // the model is gone, but the used tokens are known
 	}
 	return u, p.measure(r.Context(), f, &u)
 }
 
-// measure sets the cache sizes of the loaded model, or the cache sizes after a
-// load.
+// measure sets the sizes in u to those of the loaded model's cache. If the model is not
+// loaded, measure plans them.
 func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
 	if st := p.models.Standing(f.Path); st.State == pool.Loaded {
 		lease, err := p.models.Acquire(ctx, f, pool.Terms{})

@@ -44,14 +44,14 @@ type model struct {
 	Preparing *preparing `json:"preparing,omitempty"`
 }
 
-// room is the memory that a model needs with a small cache, compared with what there is.
+// room compares the memory that a model needs with a small cache to the machine's memory.
 type room struct {
 	Need   int64  `json:"need"`
 	Memory int64  `json:"memory"` // memory of the machine; 0 if unknown
 	Fit    string `json:"fit" ts:"'fits' | 'tight' | 'large' | 'unknown'"`
 }
 
-// roomOf returns the room of a model. A loaded one fits.
+// roomOf returns the room of a model. A loaded model always fits.
 func roomOf(m *model, on machine) room {
 	r := room{Need: needs(m.Size), Memory: on.Memory, Fit: fit(m.Size, on)}
 	if m.State == pool.Loaded {
@@ -277,7 +277,7 @@ func (p *Page) load(m hub.Model) error {
 	if !p.spawn(func() {
 		if lease, err := p.models.Acquire(p.ctx, m, pool.Terms{}); err == nil {
 			lease.Release()
-		} // on an error, the model's state contains it
+		} // the model's state contains an error, if any
 	}) {
 		return errClosing
 	}

@@ -50,7 +50,7 @@ type Options struct {
 	Library  *hub.Library
 	Settings *config.Live
 	Engine   func(*config.Engine) (engine.Options, error)
-	Tuned    *tune.Book // settings of single models; may be nil
+	Tuned    *tune.Book // settings of individual models; may be nil
 	Model    *hub.Model // a model outside the library; nil without one
 	Version  string
 	Log      *slog.Logger             // nil to log nothing

@@ -196,8 +196,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestRestart closes the program in the middle of an answer. The next run continues
-// the chat with what was kept on disk, until the chat is deleted.
+// TestRestart closes the program in the middle of an answer. The next run continues a
+// chat with the tokens that were kept on disk. Deleting the chat erases them.
 func TestRestart(t *testing.T) {
 	dir := newFolder(t, true)
 	d := open(t, dir, nil)
@@ -227,7 +227,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("resumed %d of %d tokens: %+v", final.Stats.ResumedFrom, final.Stats.PromptTokens, final.Stats)
 	}
 	ask[any](d, "DELETE", fmt.Sprintf("/app/chats/%d", chat.ID), nil)
-	if err := d.stop(); err != nil { // erases what is left in the background
+	if err := d.stop(); err != nil { // waits for the erasure in the background
 		t.Fatal(err)
 	}
 	d = open(t, dir, nil)

@@ -10,7 +10,7 @@ import (
 
 // progress is the progress of a calibration.
 type progress struct {
-	Share float64 `json:"share"`  // from 0 to 1
+	Share float64 `json:"share"`  // finished share, from 0 to 1
 	Left  float64 `json:"left_s"` // remaining seconds; 0 if unknown
 }
 

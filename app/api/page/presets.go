@@ -94,7 +94,7 @@ func (p *Page) exportPresets(w http.ResponseWriter, r *http.Request) (any, error
 }
 
 // importPresets imports all presets of a file, or none. An imported preset
-// replaces the existing one with its name.
+// replaces an existing one with the same name.
 func (p *Page) importPresets(w http.ResponseWriter, r *http.Request) (any, error) {
 	var f presetFile
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, textBody))

@@ -11,7 +11,7 @@ import (
 	"godwit/app/store"
 )
 
-// TestPresetFile takes presets out and in again, all of them or none.
+// TestPresetFile exports presets and imports them again, all of them or none.
 func TestPresetFile(t *testing.T) {
 	d := open(t, newFolder(t, false), nil)
 	ask[store.Preset](d, "POST", "/app/presets", map[string]any{"name": "Bird", "system": "You are a bird. <3", "model": "owl", "settings": map[string]any{"max_tokens": 9}})
@@ -84,7 +84,7 @@ func TestPresetFile(t *testing.T) {
 	}
 }
 
-// TestVariables fills in what a system prompt names.
+// TestVariables replaces the variables in system prompts.
 func TestVariables(t *testing.T) {
 	now := time.Date(2026, time.March, 5, 1, 2, 3, 0, time.UTC)
 	for text, want := range map[string]string{

@@ -19,7 +19,7 @@ const privateTime = time.Minute
 type private struct {
 	chats *store.Store
 	close func() error
-	wait  time.Duration // 0: privateTime
+	wait  time.Duration // time without a window until the chats are deleted; 0: privateTime
 
 	mu    sync.Mutex
 	later *time.Timer // deletes the chats; nil before the first window has closed
@@ -34,7 +34,7 @@ func (v *private) open() error {
 	return nil
 }
 
-// chats returns the store that has the chat or message with an id.
+// chats returns the store that contains the chat or message with an id.
 func (p *Page) chats(id int64) *store.Store {
 	if store.Private(id) {
 		return p.private.chats
@@ -63,7 +63,7 @@ func (p *Page) everyChat(ctx context.Context) ([]store.Chat, error) {
 	return list, nil
 }
 
-// forgetLater deletes all private chats after a moment unless a window is open
+// forgetLater deletes all private chats after privateTime, unless a window is open by
 // then.
 func (p *Page) forgetLater() {
 	v := &p.private

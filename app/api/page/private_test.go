@@ -26,9 +26,9 @@ func (d *desk) newPrivate(system string) store.Chat {
 	})
 }
 
-// TestPrivateChat has a private chat and another one at the same folder. The code words
-// of the other one are found in its files; those of the private chat are in none, and
-// no token of it is in a slot or in the prefix caches.
+// TestPrivateChat has private chats and an ordinary chat in one folder. Files contain the
+// code word of the ordinary chat. No file contains the code word of the private chats, and
+// no slot or prefix cache contains their tokens.
 func TestPrivateChat(t *testing.T) {
 	const hidden, shown = "Quixotrezabel", "Mandrelvostok"
 	folder := newFolder(t, true)
@@ -137,8 +137,8 @@ func containing(t *testing.T, folder, word string) (names []string) {
 	return names
 }
 
-// TestPrivateChatEnds deletes a private chat with its window, and at once by request. A
-// window that is open keeps it.
+// TestPrivateChatEnds checks that a private chat is deleted with the last window, or at
+// once on request. An open window keeps the chat.
 func TestPrivateChatEnds(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	d.private.wait = 50 * time.Millisecond

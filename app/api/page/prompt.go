@@ -21,7 +21,7 @@ type chatSettings struct {
 	Sampling  map[string]float64 `json:"sampling,omitempty"`
 	MaxTokens int                `json:"max_tokens,omitempty"`
 	Thinking  *bool              `json:"thinking,omitempty"`
-	Tools     []json.RawMessage  `json:"tools,omitempty" ts:"Tool[]"` // in OpenAI's form
+	Tools     []json.RawMessage  `json:"tools,omitempty" ts:"Tool[]"` // definitions of functions in OpenAI's form
 }
 
 // readSettings parses settings and checks every number and every tool.

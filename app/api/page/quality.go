@@ -16,14 +16,14 @@ import (
 type Lab interface {
 	// Known returns earlier measurements of this program on a model.
 	Known(m hub.Model, c *config.Engine) (*Quality, error)
-	// Recommend measures pairs of types from f16 upwards until one keeps the
+	// Recommend measures pairs of types from the smallest up until one keeps the
 	// quality, and returns the results. It opens the model itself.
 	Recommend(ctx context.Context, m hub.Model, c *config.Engine, tell func(Step)) (*Quality, error)
 }
 
 // Quality holds the measurements of cache types on a model.
 type Quality struct {
-	Pairs []Measured `json:"pairs"` // f16 first
+	Pairs []Measured `json:"pairs"` // measured pairs of types, f16 first
 	Best  *Choice    `json:"best"`  // last recommendation; nil before the first one
 }
 

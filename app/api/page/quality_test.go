@@ -14,7 +14,7 @@ import (
 	"godwit/app/pool"
 )
 
-// stepLab makes one step for each value that it receives. An error ends it.
+// stepLab reports one step for each value that it receives. An error ends the measurement.
 type stepLab struct {
 	steps chan error
 	known Quality
@@ -111,7 +111,7 @@ func TestQuality(t *testing.T) {
 	begin() // ends with the page
 }
 
-// slowModels unloads as slowly as the test wants.
+// slowModels delays an unload until the test allows it.
 type slowModels struct {
 	models
 	asked, hold chan struct{}

@@ -99,7 +99,7 @@ func pattern(text string) bool {
 	return ok && strings.HasPrefix(path, "/app/")
 }
 
-// TestRefusalTexts tests that the texts keep the rules of the page's words.
+// TestRefusalTexts tests that the texts follow the rules for the page's words.
 func TestRefusalTexts(t *testing.T) {
 	tree, err := parser.ParseFile(token.NewFileSet(), "refusals.go", nil, parser.SkipObjectResolution)
 	if err != nil {

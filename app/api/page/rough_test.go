@@ -183,8 +183,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestUnloadTogether unloads a model from several windows. Its chat continues with what
-// was kept.
+// TestUnloadTogether unloads a model from several windows. A chat then continues with the
+// tokens that were kept.
 func TestUnloadTogether(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(8)
@@ -210,7 +210,7 @@ func TestLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask[any](d, "POST", "/app/models/"+modelName+"/cancel", nil)
-	// This does not stop the next load.
+	// The early cancel request does not stop the next load.
 	m, _ := d.lookUp(modelName)
 	lease, err := d.models.Acquire(t.Context(), m, pool.Terms{})
 	if err != nil {

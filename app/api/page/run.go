@@ -337,7 +337,7 @@ func grouped(n int) string {
 	return text
 }
 
-// advice returns an error with a hint about what to do.
+// advice returns the text of an error, with a hint about what to do.
 func advice(err error) string {
 	text := err.Error()
 	var long *engine.TooLong

@@ -179,8 +179,8 @@ func TestCancelLoad(t *testing.T) {
 	lease.Release()
 }
 
-// TestPlanMemory plans the memory of one chat. The panel gets the sizes that are possible
-// and the exact window at each length, and a size that is too small is named.
+// TestPlanMemory plans the memory of one chat. The panel gets the possible sizes and the
+// exact window at each length. The error for a smaller size gives the smallest possible one.
 func TestPlanMemory(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	plan := func(memory any) outlook {

@@ -51,7 +51,7 @@ type firstSteps struct {
 // bandwidth is the measured memory bandwidth.
 type bandwidth struct {
 	once  sync.Once
-	bytes float64 // per second
+	bytes float64 // bytes per second
 }
 
 // starters returns the models that suit this machine.

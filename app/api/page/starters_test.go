@@ -36,8 +36,8 @@ func TestStarters(t *testing.T) {
 		t.Error("the groups are not in the order of memory")
 	}
 	for _, c := range []struct {
-		memory int64 // MiB
-		want   int   // group
+		memory int64 // memory of the machine in MiB
+		want   int   // index of the expected group
 	}{{0, 0}, {3900, 0}, {7600, 0}, {15_000, 1}, {22_000, 1}, {23_400, 2}, {24_000, 2}, {31_500, 3}, {64_000, 4}, {512_000, 4}} {
 		got, err := firstStepsOn(machine{Memory: c.memory << 20, Free: c.memory << 20}, 20e9)
 		if err != nil {

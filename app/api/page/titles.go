@@ -15,7 +15,7 @@ import (
 )
 
 // titleWait is how long a model must be idle before it writes a title, and
-// titleTries is how often that is tried. titleTokens limits the tokens of a
+// titleTries is the maximum number of attempts. titleTokens limits the tokens of a
 // title. titleSight limits the characters of each message that the model sees.
 const (
 	titleWait   = 3 * time.Second
@@ -33,7 +33,7 @@ var errOthers = errors.New("other work arrived")
 
 // titles generates the titles of chats, one at a time.
 type titles struct {
-	wait time.Duration // 0: titleWait
+	wait time.Duration // idle time before an attempt; 0: titleWait
 
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // stops the title that is being written; nil without one

@@ -11,7 +11,7 @@ import (
 	"godwit/engine"
 )
 
-// slotTokens are the tokens of every slot of the model.
+// slotTokens returns the number of tokens in every slot of the model.
 func slotTokens(t *testing.T, d *desk) []int {
 	t.Helper()
 	m, err := d.modelFor(modelName)
@@ -34,7 +34,7 @@ func slotTokens(t *testing.T, d *desk) []int {
 	return list
 }
 
-// chatTitle is the title of a chat.
+// chatTitle returns the title of a chat.
 func chatTitle(t *testing.T, d *desk, chat int64) string {
 	t.Helper()
 	c, err := d.o.Store.Chat(t.Context(), chat)
@@ -44,7 +44,7 @@ func chatTitle(t *testing.T, d *desk, chat int64) string {
 	return c.Title
 }
 
-// TestTitle has the model name chats, which costs no chat its cache.
+// TestTitle lets the model name chats. No chat may lose cached tokens.
 func TestTitle(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	m, err := d.modelFor(modelName)
@@ -65,7 +65,7 @@ func TestTitle(t *testing.T) {
 		if after := slotTokens(t, d); err != nil || !slices.Equal(after, before) {
 			t.Errorf("slots of %v tokens hold %v after a title, %v", before, after, err)
 		}
-		// The last empty slot belongs to the next chat.
+		// The last empty slot is kept for the next chat.
 		full = len(slices.DeleteFunc(before, func(n int) bool { return n > 0 })) < 2
 		got := chatTitle(t, d, chat.ID)
 		if named := got != store.AutoTitle(question); settled == full || named == full {
@@ -84,7 +84,8 @@ func TestTitle(t *testing.T) {
 	}
 }
 
-// TestTitleByItself names a chat after the first answer; an answer that begins ends it.
+// TestTitleByItself checks that a chat is named after its first answer, and that a new
+// answer stops a title.
 func TestTitleByItself(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	d.titles.wait = 10 * time.Millisecond
@@ -111,7 +112,7 @@ func TestTitleByItself(t *testing.T) {
 	<-gone
 }
 
-// TestTidy makes titles of what models write.
+// TestTidy makes titles from the text of models.
 func TestTidy(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -49,7 +49,7 @@ func (p *Page) checkTools(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // addResults adds the results of tool calls below parent, and returns the last
-// one. Every call of the answer above must then have one result.
+// one. With them, every call of the answer above must have exactly one result.
 func (p *Page) addResults(ctx context.Context, chat, parent int64, results []toolResult) (store.Message, error) {
 	open, err := p.openCalls(ctx, chat, parent)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Page) openCalls(ctx context.Context, chat, message int64) ([]string, er
 			done, message = append(done, m.ToolCall), m.Parent
 			continue
 		}
-		var calls []struct { // models and imported files write calls in many forms
+		var calls []struct { // calls of models and imported files have many forms
 			ID string `json:"id"`
 		}
 		if len(m.ToolCalls) > 0 && json.Unmarshal(m.ToolCalls, &calls) != nil {

@@ -31,8 +31,8 @@ func (d *desk) loaded() model {
 	return model{}
 }
 
-// TestTune tests that the settings of a model decide how it is loaded and how chats and
-// requests are answered that leave a field out, and that they go with the model.
+// TestTune tests that a model is loaded with its own settings, that these settings apply
+// where a chat or request leaves a field out, and that they are deleted with the model.
 func TestTune(t *testing.T) {
 	d := openAs(t, newFolder(t, true), func(s *config.Settings) { s.Sampling.TopP = 0.5 }, nil)
 	path := filepath.Join(d.dir, "models", modelName+".gguf")
