@@ -1,12 +1,12 @@
-// Every view for people who use the keyboard alone, a screen reader, or a zoom of
-// 400 %.
+// Tests that every view works with the keyboard alone, with a screen reader, and at
+// a zoom of 400 %.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { faultsOfAccess, launch, leave, visit } from './browser.mjs';
 import { newHome, playHub, serve } from './server.mjs';
 import { furnish, views } from './views.mjs';
 
-/** Scheme and width of the looks that are tested, all of them if GODWIT_TEST is all. */
+/** Colour scheme and window width in pixels of each tested look: all if GODWIT_TEST is all, otherwise two. */
 const looks = [['light', 1280], ['dark', 420], ['dark', 1280], ['light', 420]].slice(0, process.env.GODWIT_TEST === 'all' ? 4 : 2);
 
 let browser, hub;
@@ -60,8 +60,8 @@ describe('every view', () => {
 });
 
 /**
- * What is cut off at the right or makes the page scroll sideways. Tables and code may
- * scroll in a box of their own.
+ * Describes everything that is cut off at a side or makes the page scroll sideways. Tables
+ * and code may scroll in a box of their own.
  */
 function tooWide() {
   const found = [];
@@ -78,7 +78,7 @@ function tooWide() {
   return found.slice(0, 5);
 }
 
-/** Marks everything that can be used, and returns how many there are. */
+/** Marks every element that the keyboard must reach, and returns their number. */
 function mark() {
   const seen = (e) => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0;
   const dialog = document.querySelector('dialog[open]');
@@ -99,7 +99,7 @@ function mark() {
   return globalThis.marked.length;
 }
 
-/** Notes that the focused element was reached, and says what is wrong with how it looks. */
+/** Marks the focused element as reached, and describes what is wrong with its look. */
 function reach() {
   const e = document.activeElement;
   if (!e || e === document.body) return { at: -1 };
@@ -125,7 +125,7 @@ async function walk(page) {
   const visited = new Set();
   const press = async (key) => {
     await page.keyboard.press(key);
-    await page.evaluate(() => Promise.allSettled(document.getAnimations().filter((a) => a.effect?.getComputedTiming().endTime < 1000).map((a) => a.finished))); // what fades in is visible then
+    await page.evaluate(() => Promise.allSettled(document.getAnimations().filter((a) => a.effect?.getComputedTiming().endTime < 1000).map((a) => a.finished))); // waits for elements that fade in
   };
   const left = () => page.evaluate(() => globalThis.marked.filter((e) => !e.reached && e.isConnected && e.checkVisibility()).map((e) => `${e.tagName.toLowerCase()} “${(e.ariaLabel ?? e.innerText ?? '').trim().slice(0, 40) || e.id}” is not reached`));
   for (let i = 0; i < 2 * n + 10; i++) {

@@ -23,7 +23,7 @@ async function start() {
   return took;
 }
 
-/** Measures the time from a click until the newest message of a chat of 5,000 is shown. */
+/** Measures the time from a click until the newest of a chat's 5,000 messages is shown. */
 async function openLong() {
   const page = await visit(browser, server.url);
   const link = page.getByRole('link', { name: 'Long' });
@@ -51,10 +51,10 @@ async function stream(text) {
   stage.play(text, text.length - 4000);
   const page = await visit(browser, `${stage.url}/#/chat/${chats[0].id}`);
   await page.locator('article[data-status=running] .prose').waitFor();
-  await page.waitForTimeout(1000); // the old part is drawn
+  await page.waitForTimeout(1000); // until the first part of the answer is drawn
   await browser.startTracing(page, { categories: ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'] });
   await page.locator('article[data-status=running]').waitFor({ state: 'detached', timeout: 60_000 });
-  await page.waitForTimeout(1000); // highlighting follows
+  await page.waitForTimeout(1000); // until the code is highlighted
   const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
   await server.api('DELETE', `/app/chats/${chats[0].id}`);
   await page.context().close();

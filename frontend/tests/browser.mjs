@@ -12,10 +12,10 @@ export async function launch() {
   return chromium.launch({ executablePath: path, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
-/** Longest wait for anything. On a busy machine, things take much longer than usual. */
+/** Longest wait for anything, in milliseconds. On a busy machine, things take much longer than usual. */
 const patience = 150_000;
 
-/** Opens a page. Any error on the page, and any request to another origin, fails its test. */
+/** Opens a page. Any error on the page, and any request to another origin, makes leave fail. */
 export async function visit(browser, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, colorScheme: 'light', bypassCSP: false, ...options });
   context.setDefaultTimeout(patience);
@@ -33,11 +33,11 @@ export async function visit(browser, url, options = {}) {
   });
   await page.goto(url);
   await page.waitForSelector('main');
-  await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' }); // it ignores keys until then
+  await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' }); // the page ignores keys until then
   return page;
 }
 
-/** Records the messages of a page about results and errors, because they may disappear. */
+/** Records a page's messages about results and errors, because the messages may disappear. */
 function noteToasts() {
   globalThis.told = [];
   new MutationObserver((records) => {
@@ -70,13 +70,13 @@ export async function write(page, text) {
   await page.keyboard.press('Enter');
 }
 
-/** Sends a message. When it is shown, so is its answer. */
+/** Sends a message and waits until it is shown. Its answer appears at the same time. */
 export async function say(page, text) {
   await write(page, text);
   await page.locator('.said', { hasText: text }).last().waitFor();
 }
 
-/** Delays the responses to a request until the returned function is called. */
+/** Delays all requests to a path until the returned function is called. */
 export async function held(page, path) {
   let letGo;
   const gone = new Promise((resolve) => (letGo = resolve));

@@ -9,7 +9,7 @@ let server;
 
 before(async () => {
   browser = await launch();
-  // With a limit above 40 tokens, stories do not end by themselves.
+  // Answers are limited to 40 tokens, because stories rarely end by themselves.
   server = await serve(newHome(true, 'predict = 40\n', 'context_shift = true\n'), [], await lastingPort());
 });
 
@@ -31,7 +31,7 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 
 /** Opens a chat that has no messages yet. */
 async function newChat(page) {
-  await page.getByRole('link', { name: 'New chat' }).first().click(); // chats without a name come after it
+  await page.getByRole('link', { name: 'New chat' }).first().click(); // later links with this name are chats without a title
   await page.getByRole('button', { name: 'Chat actions' }).waitFor({ state: 'detached' });
   await page.getByText('What can I help with?').waitFor();
 }
@@ -61,7 +61,7 @@ describe('a chat', () => {
     await page.getByText('2 messages deleted').waitFor();
     const id = new URL(page.url()).hash.split('/').pop();
     const ended = page.waitForResponse((answer) => answer.request().method() === 'DELETE', { timeout: 10_000 });
-    await say(page, 'Hello.'); // the deleted message disappears first
+    await say(page, 'Hello.'); // a pending deletion is completed first
     await ended;
     await answered(page);
     assert.deepEqual((await server.api('GET', `/app/chats/${id}`)).messages.map((m) => m.role), ['user', 'assistant']);

@@ -65,7 +65,7 @@ describe('a field', () => {
     await page.keyboard.type('d');
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
-    await theme.filter({ hasText: 'Dark' }).waitFor(); // once the server has stored it
+    await theme.filter({ hasText: 'Dark' }).waitFor(); // the server has stored the theme
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Home');
     await page.keyboard.press('Escape');

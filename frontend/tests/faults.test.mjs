@@ -18,7 +18,7 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 describe('a first chat', () => {
   let server;
   before(async () => {
-    server = await serve(newHome(true, 'predict = 200\n', 'kv_calibrate = true\nctx_size = 8192\nthreads = 1\n')); // no types, so the page chooses them
+    server = await serve(newHome(true, 'predict = 200\n', 'kv_calibrate = true\nctx_size = 8192\nthreads = 1\n')); // no cache types, so the server chooses them
   });
   after(async () => {
     await server?.stop();
@@ -66,7 +66,7 @@ describe('a first chat', () => {
     const page = await visit(browser, server.url);
     await write(page, 'Tell me a long story about a fox.');
     await page.getByRole('button', { name: 'Stop' }).waitFor();
-    await page.locator('article:not(.mine) .prose').first().waitFor(); // after an empty turn, the small model answers nothing
+    await page.locator('article:not(.mine) .prose').first().waitFor(); // after an empty answer, the small model returns only empty ones
     await write(page, 'And now one about a hen.');
     await page.getByText('Will be sent when this response is finished.').waitFor();
     await page.getByRole('button', { name: "Don't send" }).click();
@@ -77,7 +77,7 @@ describe('a first chat', () => {
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.locator('.said', { hasText: 'one about a hen' }).waitFor();
     assert.equal(await box(page).inputValue(), '');
-    await page.locator('article:not(.mine)').nth(1).locator('.prose').waitFor(); // otherwise Escape leaves no answer
+    await page.locator('article:not(.mine)').nth(1).locator('.prose').waitFor(); // otherwise Escape would stop an answer that is still empty
     await page.keyboard.press('Escape');
     await answered(page);
     await leave(page);

@@ -50,7 +50,7 @@ describe('a first start without a model', () => {
     await page.goto(server.url);
     await page.locator('textarea').waitFor();
     await page.getByRole('list', { name: 'Recommended models' }).waitFor();
-    for (let n = 0; n < bodies.length; await page.waitForTimeout(1000)) n = bodies.length; // until a second adds none
+    for (let n = 0; n < bodies.length; await page.waitForTimeout(1000)) n = bodies.length; // until no response arrives for a second
     const files = await Promise.all(bodies);
     const sum = files.reduce((n, [, size]) => n + size, 0);
     assert.ok(files.length > 3 && sum > 40_000, `only ${files}`);

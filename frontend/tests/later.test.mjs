@@ -12,7 +12,7 @@ let server;
 
 before(async () => {
   browser = await launch();
-  // With a limit above 40 tokens, stories do not end by themselves.
+  // Answers are limited to 40 tokens, because stories rarely end by themselves.
   server = await serve(newHome(true, 'predict = 40\n', 'context_shift = true\n'), [], await lastingPort());
 });
 
@@ -67,7 +67,7 @@ describe('long code', () => {
       return parts.length > 3 && document.querySelector('figure.code code').textContent.length === length && parts.every((part) => part.querySelector('span'));
     }, lines.join('\n').length);
     assert.equal(await code.evaluate((e) => e.textContent), lines.join('\n'));
-    // The comment that spans parts of the block is one.
+    // The comment that spans several parts is highlighted as one comment.
     assert.ok((await code.locator('.hljs-comment', { hasText: 'ends here' }).count()) > 0);
     const selected = await code.evaluate((e) => {
       getSelection().selectAllChildren(e);
@@ -126,7 +126,7 @@ describe('the page', () => {
     await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null } }); // 40 tokens are finished before the key is pressed
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null } }); // otherwise all 40 tokens would be finished before the key is pressed
     await say(page, 'Tell me a long story about the sea.');
     await page.locator('article[data-status=running] .prose').waitFor();
     await page.keyboard.press('Escape');

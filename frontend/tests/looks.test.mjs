@@ -1,5 +1,5 @@
-// Tests what a model may write, and how the page looks, in a real browser on
-// the real server.
+// Tests how the page handles hostile text from a model, and how the page looks, in a
+// real browser on the real server.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, faultsOfAccess, held, launch, leave, say, select, told, visit } from './browser.mjs';
@@ -56,7 +56,7 @@ describe('what a model may write', () => {
     );
     assert.match(await page.title(), /^Hostile/);
     assert.ok((await page.locator('.prose').innerText()).includes('<script>'));
-    await leave(page); // it also fails on any request to evil.example and on any dialog
+    await leave(page); // leave also fails if there was a request to evil.example or a dialog
   });
 
   it('opens 5,000 messages with at most 200 in the document', async () => {
@@ -85,7 +85,7 @@ describe('what a model may write', () => {
     await page.getByText('Message 4999.').waitFor();
     await page.goto(`${server.url}/#/chat/${chats[0].id}/${(await server.api('GET', `/app/chats/${chats[0].id}/messages?before=101&limit=1`)).messages[0].id}`);
     await page.locator('article.marked', { hasText: 'Message 100.' }).waitFor();
-    await drawn(page); // it stays visible
+    await drawn(page); // the marked message stays visible
     const at = await page.locator('article.marked', { hasText: 'Message 100.' }).boundingBox();
     assert.ok(at && at.y >= 0 && at.y + at.height <= 820, JSON.stringify(at));
     await leave(page);

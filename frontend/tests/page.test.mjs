@@ -238,7 +238,7 @@ describe('the cache panel', () => {
 
   it('draws what the plan says', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
-    await page.locator('[role=radio][aria-checked=true]').press('ArrowRight'); // moves there without choosing anything
+    await page.locator('[role=radio][aria-checked=true]').press('ArrowRight'); // moves the focus without choosing a preset
     await page.waitForFunction(() => document.activeElement.matches('[role=radio][aria-checked=false]'));
     await page.locator('summary', { hasText: 'Advanced' }).click();
     await pick(page, 'Type of keys', 'q8_0');
@@ -280,7 +280,7 @@ describe('the cache panel', () => {
   it('measures the model, stops, and shows what is finished', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     await server.api('POST', '/app/models/small/load');
-    await page.locator('.strip').waitFor(); // it is loaded, so the page asks first
+    await page.locator('.strip').waitFor(); // the model is loaded, so the page asks before it measures
     await page.getByRole('button', { name: 'Measure on this model' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Measure' }).click();
     await page.getByRole('progressbar', { name: 'Measuring small' }).waitFor();
@@ -289,7 +289,7 @@ describe('the cache panel', () => {
     await page.getByText('Cancelled. The next run continues from here.').waitFor();
     const pairs = (await server.api('GET', '/app/quality?model=small')).pairs.filter((p) => p.kld !== null);
     const rows = page.getByRole('region', { name: 'Measured on this model' }).locator('tbody tr');
-    if (pairs.length > 0) await rows.nth(pairs.length - 1).waitFor(); // the page requests them again
+    if (pairs.length > 0) await rows.nth(pairs.length - 1).waitFor(); // the page reloads the measurements
     assert.equal(await rows.count(), pairs.length);
     await leave(page);
   });

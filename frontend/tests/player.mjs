@@ -1,10 +1,11 @@
-// Plays an answer at a fixed speed: a proxy in front of the real server writes one
-// answer in place of a model. A model would use the processor that is measured.
+// Plays an answer at a fixed speed. A proxy in front of the real server writes one
+// answer in place of a model, because a model would slow down the page that is
+// measured.
 import http from 'node:http';
 
 /** Starts the proxy. play makes the last answer of a chat grow, starting at an offset of a text. */
 export async function player(server, tokensPerSecond = 100) {
-  let piece; // { text, from } of the answer
+  let piece; // { text, from }: the answer, and the offset at which it starts to grow
   let message; // the answer's message, in the server's form
   const proxy = http.createServer((request, answer) => {
     if (piece && /^\/app\/messages\/\d+\/stream/.test(request.url)) return stream(answer);
@@ -19,7 +20,7 @@ export async function player(server, tokensPerSecond = 100) {
     request.pipe(ahead);
   });
 
-  /** The chat with its answer half finished. */
+  /** Sends the chat with its last answer unfinished. */
   async function running(reply, answer) {
     const body = JSON.parse((await reply.toArray()).join(''));
     message = body.messages.at(-1);

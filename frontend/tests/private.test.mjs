@@ -1,5 +1,5 @@
-// Private chats, in a real browser on the real server: what marks them, and that nothing
-// of them is stored anywhere.
+// Private chats, in a real browser on the real server: how they are marked, and that
+// nothing of them is stored anywhere.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ describe('a private chat', () => {
   it('is marked, survives a reload, is stored nowhere and goes at once', async () => {
     const page = await visit(browser, server.url);
     await box(page).fill(`A draft with ${hidden}`);
-    await page.waitForFunction((word) => JSON.stringify({ ...localStorage }).includes(word), hidden); // drafts of other chats are stored
+    await page.waitForFunction((word) => JSON.stringify({ ...localStorage }).includes(word), hidden); // the draft of a chat that is not private is stored
     await page.getByRole('switch', { name: 'Private chat' }).click();
     await page.getByText("This chat isn't saved.").waitFor();
     await page.waitForFunction((word) => !JSON.stringify({ ...localStorage }).includes(word), hidden);
@@ -77,7 +77,7 @@ describe('a private chat', () => {
     await assert.rejects(server.api('GET', `/app/chats/${id}`), /404/);
     assert.equal(await page.getByRole('switch', { name: 'Private chat' }).getAttribute('aria-checked'), 'false');
 
-    await say(page, text(shown)); // the same steps find what other chats leave
+    await say(page, text(shown)); // the same checks find the traces of a chat that is not private
     await answered(page);
     assert.ok((await server.api('GET', '/api/prefixes')).memory_bytes > 0);
     assert.notDeepEqual(filesWith(shown), []);

@@ -17,7 +17,7 @@ for (const file of [modelFile(), join(dirname(modelFile()), 'gemma-3-270m-Q4_K_M
 const server = await serve(home);
 try {
   await server.api('POST', '/app/settings', { changes: { 'engine.kv_preset': 'quality' } });
-  // Some cache types measure a model at its first load.
+  // Wait for the load, because some cache types first measure the model.
   const [{ name }] = (await server.api('GET', '/app/state')).models;
   await server.api('POST', `/app/models/${name}/load`);
   while (!(await server.api('GET', '/app/state')).models.some((m) => m.state === 'loaded')) await new Promise((next) => setTimeout(next, 500));

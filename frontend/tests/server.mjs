@@ -18,9 +18,9 @@ export function modelFile() {
 }
 
 /**
- * Creates a user's folder with settings of sampling and of the engine. It has the model in its library if requested.
- * Without a cache setting, it uses f16, so that nothing is measured during a test. Chats keep the title of their first
- * message. Nothing is recommended for the model unless requested.
+ * Creates a user's folder with settings for sampling and the engine. Without a cache setting, the cache type is f16,
+ * so that nothing is measured during a test. model adds the small model to the library, titles lets the model write
+ * the titles of chats, and offers allows a recommendation for the model.
  */
 export function newHome(model = true, settings = '', engine = '', titles = false, offers = false) {
   const home = mkdtempSync(join(tmpdir(), 'godwit-page-'));
@@ -32,7 +32,7 @@ export function newHome(model = true, settings = '', engine = '', titles = false
 }
 
 /**
- * Makes the answers of a server so long that none ends by itself. Tokens are drawn almost uniformly, so the
+ * Makes a server's answers so long that none ends by itself. Tokens are drawn almost uniformly, so the
  * end-of-text token is hardly ever drawn. Returns a function that restores the settings.
  */
 export async function ramble(server) {
@@ -43,7 +43,7 @@ export async function ramble(server) {
   return () => server.api('POST', '/app/settings', { changes: usual });
 }
 
-/** Returns a port for a server that is started again. The system does not give it to another program in the meantime. */
+/** Returns a port for a server that will be restarted. The system does not assign the port to another program meanwhile. */
 export async function lastingPort() {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000); // below the ports of outgoing connections
@@ -97,7 +97,7 @@ export async function serve(home, args = [], port = 0) {
   };
 }
 
-/** A chat of alternating messages, in the form of an import. */
+/** Returns an import file with one chat of alternating messages. */
 export function conversation(title, messages) {
   const stamp = '2026-01-01T00:00:00Z';
   return JSON.stringify({
@@ -126,7 +126,7 @@ export function ggufOf(values) {
   return Buffer.concat([Buffer.from('GGUF'), u32(3), u64(0), u64(pairs.length), ...pairs]);
 }
 
-/** A hub with one repository, whose file is the small model. While it is slow, no download finishes. */
+/** A hub with one repository, whose file is the small model. While hub.slow is true, no download finishes. */
 export async function playHub() {
   const data = readFileSync(modelFile());
   const sha256 = createHash('sha256').update(data).digest('hex');

@@ -1,4 +1,4 @@
-// Tools of a chat and of a preset, and calls that a person answers.
+// Tools of a chat and of a preset, and tool calls that the user answers.
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { answered, launch, leave, select, visit } from './browser.mjs';
@@ -25,7 +25,7 @@ it('keeps tools with a chat and with a preset, and sends them', async () => {
   const dialog = page.getByRole('dialog', { name: 'Add tool' });
   await dialog.getByLabel('Function name').fill('look up');
   await dialog.getByLabel('Function name').press('Enter');
-  await dialog.getByText(/letters, digits, dots/).last().waitFor(); // the refusal stands in the dialog
+  await dialog.getByText(/letters, digits, dots/).last().waitFor(); // the dialog shows the error
   await dialog.getByLabel('Parameters').fill('[1]');
   await dialog.getByText('This is not a JSON object.').waitFor();
   assert.equal(await dialog.getByRole('button', { name: 'Save' }).isDisabled(), true);

@@ -1,4 +1,4 @@
-// The settings of single models, and what the library shows about a model.
+// The settings of individual models, and what the library shows about a model.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -69,7 +69,7 @@ test('a model has settings of its own on its row', async () => {
   await own.getByRole('button', { name: 'Remove all' }).click();
   await own.getByRole('button', { name: 'Remove all' }).waitFor({ state: 'detached' });
   assert.deepEqual((await state()).settings, { answered: true });
-  // A removed value is offered here as long as it differs.
+  // The recommendation is offered again, because the model's values now differ from it.
   await own.getByRole('group', { name: 'Recommended settings' }).waitFor();
 });
 

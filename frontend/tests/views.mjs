@@ -16,7 +16,7 @@ export async function furnish(server) {
 
 const press = async (scope, role, name) => scope.getByRole(role, { name }).first().click();
 
-/** The views: where each is, what to do there, and what is there then. */
+/** Returns the views. Each is defined by an address, an optional action there, and an element that then appears. */
 export function views({ chat, call }) {
   const panel = async (page) => {
     await press(page, 'button', 'Chat settings');
@@ -81,7 +81,7 @@ export function views({ chat, call }) {
     name,
     async show(page, url) {
       await page.goto(`${url}/${at}`);
-      await page.reload(); // nothing is left of the view before
+      await page.reload(); // removes what is left of the previous view
       await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' });
       await (name === 'kv' || name === 'type picker' ? page.locator('figure[data-ready=true] canvas') : page.locator('main :is(h1, h2, textarea)')).first().waitFor({ state: 'attached' });
       await act?.(page);

@@ -1,6 +1,6 @@
 // The connection to the local server. The same calls work in a browser, where the
 // page comes from that server, and in the window, where the page comes from the
-// program and the server is elsewhere on loopback.
+// program and the server has another loopback address.
 
 import type { Config } from './types';
 import * as msg from '../paraglide/messages.js';
@@ -19,7 +19,7 @@ export class ApiError extends Error {
 let config: Config | undefined;
 let known = ''; // the last key that the server accepted
 
-/** Finds the server's address. The key is needed if the server requires one. */
+/** Loads the server's address and token. Without a key, sends the last accepted one, if any. */
 export async function connect(key = known): Promise<void> {
   const headers: Record<string, string> = key ? { 'X-Api-Key': key } : {};
   const answer = await send('app/config.json', { headers, cache: 'no-store' });
@@ -58,7 +58,7 @@ async function refusal(answer: Response): Promise<ApiError> {
   return new ApiError(answer.status, '', text.slice(0, 500) || msg.api_the_server_answered({ status: answer.status }));
 }
 
-/** Sends a request to one of the page's endpoints, or to any path of the server. */
+/** Sends a request to any path of the server, such as the page's endpoints. */
 export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal, again = false): Promise<Response> {
   if (!config) throw new ApiError(0, 'offline', msg.api_not_connected());
   const headers: Record<string, string> = { Authorization: `Bearer ${config.token}` };
@@ -75,7 +75,7 @@ export async function request(method: string, path: string, body?: unknown, sign
     return await send(at.base + path, { method, headers, body: payload, signal, cache: 'no-store', keepalive: method === 'DELETE' });
   } catch (err) {
     if (!(err instanceof ApiError && err.code === 'wrong_token') || again) throw err;
-    if (config === at) await connect(); // the program was restarted and has another token
+    if (config === at) await connect(); // the program was restarted and has a new token
     return request(method, path, body, signal, true);
   }
 }

@@ -17,7 +17,7 @@ interface Node {
   [key: string]: unknown;
 }
 
-/** The words that a template shows and that are not from the catalogue. Names of keys and code are the same in every language. */
+/** The words that a template shows and that are not from the catalogue. Code and the names of keyboard keys do not count. */
 function own(node: unknown, inside = ''): string[] {
   if (Array.isArray(node)) return node.flatMap((n) => own(n, inside));
   if (!node || typeof node !== 'object' || typeof (node as Node).type !== 'string') return [];

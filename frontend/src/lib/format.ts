@@ -38,8 +38,8 @@ export function bytes(n: number): string {
 }
 
 /**
- * Returns the short form of a token count: 8K or 1M for multiples of 1,024, as in names of
- * contexts, and otherwise thousands such as 3.01k.
+ * Returns the short form of a token count: 8K or 1M for multiples of 1,024 or
+ * 1,048,576, as is usual for context lengths, and otherwise a decimal form such as 3.01k.
  */
 export function tokens(n: number): string {
   if (n >= 1 << 20 && n % (1 << 20) === 0) return `${n >> 20}M`;
@@ -48,10 +48,7 @@ export function tokens(n: number): string {
   return n >= 1000 ? `${figure(n / 1000)}k` : String(n);
 }
 
-/**
- * Names the memory that limits weights and cache, which belongs to the device that runs the
- * model.
- */
+/** Names the memory of the model's device. It limits the size of weights and cache together. */
 export function budgetName(machine: { backend: string }): string {
   if (machine.backend === 'metal') return msg.format_gpu_working_set();
   return machine.backend === 'cpu' ? msg.format_free_memory() : msg.format_free_gpu_memory();

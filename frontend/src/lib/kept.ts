@@ -1,7 +1,7 @@
-// Unsent text in the browser's storage, so that it survives closing the page. A
-// place is a window's new chat, an existing chat, or an edited message. A place
-// includes the chat's creation time, because another data folder may have the
-// same ids.
+// Keeps unsent text (drafts) in the browser's storage, so that it survives closing
+// the page. The place of a draft is a window's new chat, an existing chat, or an
+// edited message. The places of chats and messages include their creation times,
+// because another data folder may have the same ids.
 import type { Attachment } from './types';
 
 export interface Kept {
@@ -12,8 +12,9 @@ export interface Kept {
 }
 
 const prefix = 'godwit.draft.';
-/** Maximum number of characters in all drafts together. Browsers store 5 million characters. */
+/** Maximum number of characters in one draft. */
 export const largest = 500_000;
+/** Maximum number of characters in all drafts together. Browsers store 5 million characters. */
 export const room = 2_000_000;
 /** Maximum number of stored drafts. */
 export const most = 100;
@@ -43,7 +44,7 @@ export function keep(place: string, draft: Kept | undefined) {
       if (n >= most || held > room) localStorage.removeItem(prefix + old.place);
     }
   } catch {
-    // the draft is kept until the window closes
+    // the draft is not stored and is lost when the window closes
   }
 }
 
@@ -70,7 +71,7 @@ function entries(): { place: string; at: number; size: number }[] {
   return all.sort((a, b) => b.at - a.at);
 }
 
-/** Returns the places of a kind that have a draft, newest first. */
+/** Returns the places with a given prefix that have a stored draft, newest first. */
 export function places(kind: string): string[] {
   try {
     return entries().map((e) => e.place).filter((place) => place.startsWith(kind));
@@ -79,7 +80,7 @@ export function places(kind: string): string[] {
   }
 }
 
-/** Deletes the draft of a deleted chat and the edits in that chat. */
+/** Deletes the draft of a deleted chat, and the drafts of edited messages in that chat. */
 export function forget(chat: string) {
   for (const place of places('')) if (place === chat || kept(place)?.chat === chat) keep(place, undefined);
 }
@@ -91,7 +92,7 @@ export function watch(fn: (place: string) => void) {
   });
 }
 
-/** Saves a moment after the first of several changes, and when the page closes. */
+/** Saves drafts a moment after the first of several changes, and when the page closes. */
 export class Later {
   private waits = new Map<string, () => Kept | undefined>();
   private timer = 0;

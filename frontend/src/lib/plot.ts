@@ -120,8 +120,8 @@ function rule(u: uPlot, axis: 'x' | 'y', value: number, colour: string, text: st
     if (axis === 'y') ctx.fillText(text, bbox.left + 8 * ratio, at - 5 * ratio);
     else {
       const width = ctx.measureText(text).width;
-      // Near the right edge, the word is left of its line and at the bottom,
-      // because the names of the curves are at the right.
+      // Near the right edge, the label is to the left of its line and at the
+      // bottom, because the names of the curves are on the right.
       const after = at + 10 * ratio + width < bbox.left + 0.7 * bbox.width;
       ctx.fillText(text, after ? at + 5 * ratio : at - 5 * ratio - width, bbox.top + (after ? 12 * ratio : bbox.height - 6 * ratio));
     }

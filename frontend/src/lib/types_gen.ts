@@ -88,7 +88,7 @@ export interface ChatSettings {
   sampling?: Record<string, number>;
   max_tokens?: number;
   thinking?: boolean;
-  /** in OpenAI's form */
+  /** definitions of functions in OpenAI's form */
   tools?: Tool[];
 }
 
@@ -140,7 +140,7 @@ export interface Hit {
 }
 
 export interface Share {
-  /** from 0 to 1 */
+  /** finished share, from 0 to 1 */
   share: number;
   /** remaining seconds; 0 if unknown */
   left_s: number;
@@ -148,7 +148,7 @@ export interface Share {
 
 export interface Preparing {
   state: 'waiting' | 'measuring' | 'done' | 'failed';
-  /** from 0 to 1 */
+  /** finished share, from 0 to 1 */
   share: number;
   /** remaining seconds; 0 if unknown */
   left_s: number;
@@ -557,7 +557,7 @@ export interface Outlook {
   machine: Machine;
   /** bytes for cache and weights together; 0 if unknown */
   budget: number;
-  /** Exact holds the newest tokens that stay uncompressed at each length, if one chat has a memory of its own. */
+  /** Exact holds the number of newest tokens that stay uncompressed at each length, if the memory of one chat is set. */
   exact: number[];
   chat: MemoryRange;
   /** Warnings holds the warnings that a load would log. */
@@ -587,7 +587,7 @@ export interface Choice {
 }
 
 export interface Quality {
-  /** f16 first */
+  /** measured pairs of types, f16 first */
   pairs: Measured[];
   /** last recommendation; nil before the first one */
   best: Choice | null;
@@ -676,7 +676,7 @@ export interface Figures {
   tokens: number;
   /** tokens per second of the answer, or of the prompt while it is read */
   tok_s: number;
-  /** milliseconds since the first token, or while the prompt is read, since its start */
+  /** milliseconds since the first token; while the prompt is read, since the start of reading */
   ms: number;
   /** maximum number of tokens in the chat */
   context: number;

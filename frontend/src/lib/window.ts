@@ -21,7 +21,7 @@ export function remember(key: string, value: object) {
   try {
     sessionStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // the value is kept until the page is reloaded
+    // the value is not stored and is lost when the page is reloaded
   }
 }
 

@@ -18,8 +18,8 @@ interface Place {
 
 /**
  * A growing text. Each update continues parsing at the last part of the last block, because
- * Markdown never changes what is further above. Finish handles the two exceptions: the
- * address of a link may follow the link, and a formula may contain empty lines.
+ * in Markdown, later text does not change earlier blocks. finish handles the two exceptions:
+ * the address of a link may follow the link, and a formula may contain empty lines.
  */
 export class Growing {
   blocks: Block[] = [];
@@ -58,7 +58,7 @@ export class Growing {
   /**
    * The block at which to start parsing. The first two lines of a block decide whether it
    * is a separate block. For example, "1" becomes an item of the list above once a period
-   * follows it. Until then, the block above is parsed again too.
+   * follows it. Until both lines are complete, the block above is parsed again too.
    */
   private base(): number {
     const last = this.places.length - 1;

@@ -22,7 +22,7 @@ function mixture(seed: number, n: number, formulas: boolean): string {
   return text;
 }
 
-// A quotation that could not be split looks like one that could.
+// Quotations have the same form here, whether or not they could be split.
 const shown = (blocks: Block[]) =>
   blocks.map((b) => (b.kind === 'quote' ? ['html', '', undefined, '', `<blockquote>\n${inner(b)}</blockquote>\n`] : [b.kind, b.lang, b.first, b.heading, inner(b)]));
 
@@ -60,7 +60,7 @@ describe('a text that grows in any steps', () => {
     let length = 0;
     for (let n = all.length - 400; n <= all.length; n += 3) {
       const blocks = growing.update(all.slice(0, n));
-      expect(blocks.length).toBeLessThanOrEqual(2); // the number of an item, before its point arrives
+      expect(blocks.length).toBeLessThanOrEqual(2); // two while the number of a list item lacks its period
       expect(blocks[0]!.kind).toBe(kind);
       // A piece may end one part and start the next.
       expect(growing.rendered - before).toBeLessThanOrEqual(2);

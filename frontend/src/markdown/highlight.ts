@@ -36,7 +36,7 @@ for (const [name, definition] of Object.entries(languages)) hljs.registerLanguag
 hljs.registerAliases(['toml'], { languageName: 'ini' });
 hljs.registerAliases(['svelte', 'vue'], { languageName: 'xml' });
 
-/** Code that cannot be highlighted in pieces stays plain if it has more characters than this. */
+/** Maximum number of characters in a piece. From the first longer piece on, code stays plain. */
 const longest = 50_000;
 
 /** Parts of a code block as HTML with highlighting classes. */
@@ -46,7 +46,8 @@ export interface Coloured {
 }
 
 /**
- * Highlights code in pieces that are as small as possible. A piece ends where no comment, string or other construct is open. It yields nothing for an unknown language.
+ * Highlights code in pieces that are as small as possible. A piece ends where no comment,
+ * string or other construct is open. Yields nothing for an unknown language.
  */
 export function* highlight(parts: readonly string[], lang: string): Generator<Coloured, void, void> {
   if (!hljs.getLanguage(lang)) return;

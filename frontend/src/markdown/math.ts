@@ -33,8 +33,8 @@ const inline: TokenizerAndRendererExtension = {
   tokenizer(src) {
     const double = /^\$\$((?:[^$\\\n]|\\.)+?)\$\$/.exec(src) ?? /^\\\[((?:[^\n]|\n(?!\n))+?)\\\]/.exec(src);
     if (double) return { type: 'mathInline', raw: double[0], text: double[1]!.trim(), display: true };
-    // "$5 and $6" is money. A formula has no space inside its dollar signs and
-    // no digit after them.
+    // "$5 and $6" is money. Between its dollar signs, a formula neither begins nor
+    // ends with a space. No digit follows the second dollar sign.
     const single = /^\$(?![\s$])((?:[^$\\\n]|\\.)*?[^\s$\\]|(?:[^$\\\n]|\\.)*?\\.)\$(?!\d)/.exec(src) ?? /^\\\(((?:[^\n]|\n(?!\n))+?)\\\)/.exec(src);
     if (single) return { type: 'mathInline', raw: single[0], text: single[1]!.trim(), display: false };
     return undefined;
@@ -44,7 +44,7 @@ const inline: TokenizerAndRendererExtension = {
 
 export const math = [block, inline];
 
-/** Maximum length of a rendered formula. A longer one is shown as source. */
+/** Maximum length of a rendered formula in characters. A longer one is shown as source. */
 const longest = 10_000;
 
 /** Renders all formulas below an element. */

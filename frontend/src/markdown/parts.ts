@@ -8,10 +8,10 @@ import { clean } from './sanitise';
 export const marked = new Marked({ gfm: true, breaks: true, async: false });
 marked.use({ renderer, extensions: math });
 
-/** The unit of rendering. The last part is rendered again with each piece of text. */
+/** The unit of rendering. The last part is rendered again whenever text arrives. */
 export interface Part {
   readonly raw: string;
-  /** Inert HTML: the items of a list, or the rows of a table. For code, it is the text itself. */
+  /** Inert HTML. For a list, only its items; for a table, only its rows; for code, the plain text. */
   readonly html: string;
 }
 
@@ -67,7 +67,10 @@ function whole(token: Token): Split {
   return { frame: { ...plain, kind: 'html' }, head: '', cuts: [{ at: 0, raw: token.raw, html: () => draw(token) }] };
 }
 
-/** Joins adjacent tokens until they form a part. The first part begins at an offset. */
+/**
+ * Joins adjacent tokens into parts. A part is complete once ends returns true. The first
+ * part begins at the given offset.
+ */
 function gather<T extends { raw: string }>(all: readonly T[], at: number, ends: (one: T, size: number) => boolean) {
   const groups: { at: number; raw: string; of: T[] }[] = [];
   let open = false;
@@ -114,8 +117,7 @@ function table(token: Tokens.Table, enough: number): Split | undefined {
   };
 }
 
-// A quotation is split after an empty line, if the next line begins with a
-// quotation mark (>).
+// A quotation is split after an empty line, if the next line begins with ">".
 function quote(token: Tokens.Blockquote, enough: number): Split | undefined {
   const source = lines(token.raw);
   const text = token.tokens.reduce((all, inner) => all + inner.raw, '');
@@ -139,7 +141,7 @@ function quote(token: Tokens.Blockquote, enough: number): Split | undefined {
 }
 
 // Code is split after an empty line, or after any line once a part is very long. No
-// part starts with an empty line, because no indented block does.
+// part starts with an empty line, because an indented code block cannot.
 function code(token: Tokens.Code, enough: number): Split {
   const fenced = token.codeBlockStyle !== 'indented';
   const source = lines(token.raw);

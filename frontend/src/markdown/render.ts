@@ -11,8 +11,8 @@ export function safeLink(href: string): boolean {
 }
 
 // Model output is treated as text. HTML in it is shown as written. Images become
-// links, because loading an image would tell its server that it was seen. Links
-// lead only to the web or to a mail program.
+// links, because loading an image would reveal to the image's server that the user
+// has seen the message. Links lead only to the web or to a mail program.
 export const renderer: RendererObject = {
   html({ text, block }) {
     return block ? `<p class="raw">${escape(text.trimEnd())}</p>` : escape(text);

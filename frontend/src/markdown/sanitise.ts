@@ -6,8 +6,8 @@ const allowed = {
     'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'figure', 'figcaption',
   ],
   ALLOWED_ATTR: ['href', 'title', 'target', 'rel', 'class', 'start', 'align', 'role', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
-  // These attributes contain no addresses. Every other attribute must look like
-  // an address.
+  // These attributes contain no addresses, so ALLOWED_URI_REGEXP does not apply to
+  // them.
   ADD_URI_SAFE_ATTR: ['target', 'rel', 'start', 'align', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,
@@ -15,8 +15,8 @@ const allowed = {
 };
 
 /**
- * Removes everything from HTML that runs, loads or styles. This is a second safeguard after
- * the renderer.
+ * Reduces HTML to elements that run nothing, load nothing and style nothing. This is a
+ * second safeguard after the renderer.
  */
 export function clean(html: string): string {
   return DOMPurify.sanitize(html, allowed);

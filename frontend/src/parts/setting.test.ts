@@ -6,7 +6,7 @@ import SettingField from './SettingField.svelte';
 
 const field = (change: Partial<Field>) => ({ name: 'server.api_key', kind: 'list', help: '', default: '', applies: 'start', origin: 'file', value: null, ...change }) as Field;
 
-/** Shows a setting and returns the saved values. */
+/** Shows a setting. Returns the mock of save and a function that removes the setting. */
 function shown(given: Field) {
   const save = vi.spyOn(settings, 'save').mockResolvedValue();
   const line = mount(SettingField, { target: document.body, props: { field: given } });

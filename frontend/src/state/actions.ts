@@ -105,7 +105,7 @@ export const exportAll = () => save('godwit-chats.json', '/app/export', { what: 
 /** Exports every preset. */
 export const exportPresets = () => save('godwit-presets.json', '/app/presets/export', { what: 'presets' });
 
-/** Imports presets. An imported preset replaces the existing one with its name. */
+/** Imports presets. An imported preset replaces an existing one with the same name. */
 export async function importPresets() {
   const [file] = await chooseFiles('.json,application/json', false);
   if (!file) return;
@@ -116,8 +116,8 @@ export async function importPresets() {
   }, 'panel');
 }
 
-// The window saves files with a dialog of the system, because web views do not
-// offer downloads to the user.
+// The window saves files with the system's dialog, because web views do not offer
+// downloads to the user.
 async function save(name: string, path: string, what: object) {
   await attempt(async () => {
     if (desktop()) {

@@ -17,7 +17,7 @@ interface Shared {
   theme: Theme;
 }
 
-/** The state that the server sends when the page opens and after every change. */
+/** The state that the page requests whenever its event stream opens. */
 interface Snapshot extends Shared {
   models: Model[];
   downloads: Download[];
@@ -40,7 +40,7 @@ class App {
   notices = $state<Notice[]>([]);
   presets = $state<Preset[]>([]);
   parameters = $state<Parameter[]>([]);
-  /** The configured maximum length of an answer; 0 means until the model ends it. */
+  /** The configured maximum length of an answer in tokens; 0 means no limit. */
   predict = $state(0);
   theme = $state<Theme>('system');
   welcomed = $state(true);
@@ -64,7 +64,7 @@ class App {
 
   private started = false;
 
-  /** Starts the page. Returns if the server requires a key. */
+  /** Starts the page. Returns only after an error, for example if the server requires a key. */
   async start(key?: string) {
     if (this.started) return;
     this.started = true;
@@ -107,8 +107,8 @@ class App {
             this.take(event.name, JSON.parse(event.data));
             continue;
           }
-          // The stream is open and announces changes from now on. Older data is
-          // requested.
+          // The stream is open and announces changes from now on. Load everything
+          // older now.
           void drafts.start();
           await Promise.all([this.refresh(), chats.refresh()]);
           open.recover();

@@ -9,7 +9,7 @@ const chat = (id: number, day: number, change: Partial<Chat> = {}) => ({ id, tit
 const listed = (...list: Chat[]) => ({ chats: list, folders: [], unseen: [] });
 const titles = () => chats.list.map((c) => c.title);
 
-/** Lets the test resolve a call. */
+/** Delays the response of a mock's next call until the returned function is called. */
 function held<T>(fn: ReturnType<typeof vi.fn>): (value: T) => void {
   let answer!: (value: T) => void;
   fn.mockReturnValueOnce(new Promise<T>((resolve) => (answer = resolve)));

@@ -32,7 +32,7 @@ class Draft {
   /** The draft that is being sent to the server, which may reject it. */
   private sending: Pick<Kept, 'text' | 'files'> | undefined;
 
-  /** Loads the draft stored at a place and appends the text that was typed before. */
+  /** Loads the draft stored at a place and appends an earlier draft, which had no place. */
   constructor(
     public place: string,
     early?: Draft,
@@ -81,8 +81,8 @@ class Draft {
   }
 
   /**
-   * Sends the message. If that fails, it is restored in front of the text that was typed in
-   * the meantime.
+   * Sends the message. If that fails, its text is restored before any text that the user
+   * has typed in the meantime.
    */
   async send(how: (text: string, files: Attachment[]) => Promise<boolean>) {
     const { text, files } = this;
@@ -99,7 +99,7 @@ class Draft {
     later.flush();
   }
 
-  /** Moves the draft to the place of another chat, or to a new place of its chat. */
+  /** Moves the draft to the place of a chat, which may be its own chat if the place has changed. */
   move(chat: number) {
     keep(this.place, undefined);
     this.place = placeOf(chat);
@@ -112,7 +112,7 @@ class Drafts {
   /** Messages that are being edited, by id. */
   edits = $state<Record<number, string>>({});
   private list = new Map<number, Draft>();
-  /** Unfinished edits from before the page was loaded, by place. */
+  /** Stored edits that were unfinished when the page was loaded, by place. */
   private left = new Map(places('edit.').map((place) => [place, kept(place)?.text]));
   private started = false;
 
@@ -122,7 +122,7 @@ class Drafts {
     });
   }
 
-  /** Lets a new window take over the unsent new chat of a closed one. */
+  /** Lets a new window take over the draft of a new chat from a closed window. */
   async start() {
     if (this.started || !newWindow) return;
     this.started = true;

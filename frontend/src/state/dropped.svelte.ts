@@ -70,7 +70,7 @@ function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
 /** Attaches files to a chat's draft. */
 export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
   return attempt(async () => {
-    const read = await readFiles(files); // the user may send the message in the meantime
+    const read = await readFiles(files); // before the draft is looked up, because the user may send it in the meantime
     const draft = drafts.of(chat);
     draft.files = [...draft.files, ...read];
   }, 'composer');
@@ -80,8 +80,8 @@ export function added(names: string[] | undefined) {
   if (names?.length) say(names.length === 1 ? msg.dropped_added({ name: names[0]! }) : msg.dropped_added_models({ count: names.length }));
 }
 
-// The system reports dropped files to the window, except on Windows. There the web
-// view looks up the paths of the files that the page passes on.
+// The system reports dropped files to the window, except on Windows. There, the web
+// view looks up the paths of the files that the page passes to it.
 function tellWindow(event: DragEvent, files: File[]) {
   const view = (window as { chrome?: { webview?: { postMessageWithAdditionalObjects?: (message: string, files: File[]) => void } } }).chrome?.webview;
   view?.postMessageWithAdditionalObjects?.(`file:drop:${event.x}:${event.y}`, files);

@@ -11,7 +11,7 @@ class Renderer {
 
   /** Loads the renderer. Called again if the server was unreachable. */
   fetch() {
-    if (!this.component) import('../parts/Markdown.svelte').then(({ default: part }) => (this.component = part)).catch(() => undefined); // text stays plain until then
+    if (!this.component) import('../parts/Markdown.svelte').then(({ default: part }) => (this.component = part)).catch(() => undefined); // text stays plain until a later call succeeds
   }
 }
 

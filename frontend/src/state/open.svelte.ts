@@ -40,8 +40,8 @@ interface Followed {
 type Here = () => boolean;
 
 /**
- * The open chat. Of a long chat, only some messages are held: the window that starts at
- * depth first.
+ * The open chat. Of a long chat, it holds only some messages. They are called the window,
+ * and first is the depth of the earliest one.
  */
 class Open {
   id = $state(0);
@@ -87,7 +87,7 @@ class Open {
 
   constructor() {
     $effect.root(() => {
-      $effect(() => remember(newSettings, this.fresh.private ? { private: true } : this.fresh)); // browsers write session storage to disk
+      $effect(() => remember(newSettings, this.fresh.private ? { private: true } : this.fresh)); // a private chat's settings are left out, because browsers write session storage to disk
       $effect(() => drafts.hide(!!this.fresh.private));
     });
   }
@@ -150,7 +150,7 @@ class Open {
   }
 
   /**
-   * Returns the current version of a message. For a followed message, it comes from the
+   * Returns the current version of a message. The text of a followed message comes from its
    * stream.
    */
   private grown(m: Message): Message {
@@ -161,8 +161,8 @@ class Open {
   }
 
   /**
-   * Loads a part of the chat. By default it is the shown part, which is the end or the
-   * current window.
+   * Loads a part of the chat. The default is the part that is shown: the end of the chat or
+   * the current window.
    */
   private async reread(here: Here, where = this.end < this.total ? `before=${this.end}` : '') {
     if (!here() || !this.id) return;
@@ -210,8 +210,8 @@ class Open {
     return this.inTurn(async (here) => {
       if (!here()) return;
       const [start, end] = to();
-      // Request the missing messages first, because a response may not have
-      // room for all.
+      // If one response cannot hold all messages, it must contain the ones that
+      // are missing here.
       const before = start < this.first ? Math.min(end, start + windowSize) : end;
       const part = await get<Part>(`/app/chats/${this.id}/messages?before=${before}&limit=${Math.min(end - start, windowSize)}`);
       if (here()) this.put(part);
@@ -240,7 +240,7 @@ class Open {
     });
   }
 
-  /** Returns the message that the next one follows. */
+  /** Returns the id of the chat's last message, which the next one follows; 0 without one. */
   private async newest(id: number, here: Here): Promise<number> {
     if (here() && (this.fault || this.end < this.total)) await this.reread(here, '');
     const messages = here() ? this.messages : (await get<Part>(`/app/chats/${id}/messages?limit=1`)).messages;
@@ -301,7 +301,7 @@ class Open {
     await post(`/app/messages/${id}/stop`);
   }
 
-  /** Completes a pending deletion now, without waiting for the time to undo it. */
+  /** Completes a pending deletion now, although it could still be undone. */
   async dropNow() {
     await this.leaving?.finish();
   }
@@ -314,8 +314,8 @@ class Open {
   }
 
   /**
-   * Deletes a message and everything below it after a delay. The returned function restores
-   * it until then.
+   * Deletes a message and everything below it after a delay. Until then, the returned
+   * function restores them.
    */
   async drop({ id, depth }: Message): Promise<() => void> {
     await this.leaving?.finish();

@@ -56,7 +56,7 @@ export function typed({ kind }: Field, text: string): Value {
   return (kind === 'int' || kind === 'float') && Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
 }
 
-/** Replaces setting names in the server's text by this page's labels. */
+/** Replaces setting names in the server's text with this page's labels. */
 export function inWords(text: string): string {
   return text.replace(/^(?:engine|sampling|server|library|app)\.[a-z_]+/gm, (name) => label(name)).replace(': bad value:', ':');
 }

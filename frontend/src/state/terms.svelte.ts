@@ -25,8 +25,8 @@ export async function saveTerms(chat: number, change: Terms | ((now: ChatSetting
 }
 
 /**
- * Applies a preset's system prompt and settings to a chat, and its model if that can be
- * used.
+ * Applies a preset's system prompt and settings to a chat, and also the preset's model if it
+ * is usable.
  */
 export async function applyPreset(chat: number, preset: Preset, at: string) {
   const { system, settings, model } = preset;

@@ -29,7 +29,7 @@ export const undoTime = 6000;
 /** The visible errors by place. '' is the top of the page. */
 export const troubles = $state<{ at: Record<string, string> }>({ at: {} });
 
-/** The number of visible components that show the errors of each place. */
+/** How many visible components show the errors of a place, by place. */
 const places: Record<string, number> = {};
 
 /**
@@ -52,7 +52,7 @@ export function clear(at = '') {
 
 addEventListener('hashchange', () => (troubles.at = {}));
 
-/** Runs a user's action and shows an error at its place. Returns whether it succeeded. */
+/** Runs a user's action and shows an error at a place. Returns whether the action succeeded. */
 export async function attempt(action: () => Promise<unknown>, at = ''): Promise<boolean> {
   clear(at);
   try {

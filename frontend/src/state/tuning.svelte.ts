@@ -1,4 +1,4 @@
-// The settings of single models, and what their makers recommend.
+// The settings of individual models, and what their makers recommend.
 import { post } from '../lib/api';
 import { parameterName } from '../lib/parameters';
 import { figure } from '../lib/format';
@@ -6,7 +6,7 @@ import type { Model, ModelSettings } from '../lib/types';
 import { app } from './app.svelte';
 import { attempt } from './toasts.svelte';
 
-/** Replaces the settings of a model. An error is shown at a place. */
+/** Replaces the settings of a model. An error is shown at the given place. */
 export async function tune(model: Model, settings: ModelSettings, at: string): Promise<void> {
   await attempt(async () => {
     const now = await post<Model>(`/app/models/${encodeURIComponent(model.name)}/tune`, settings);
@@ -20,7 +20,7 @@ export function answerAdvice(model: Model, take: boolean, at: string): Promise<v
   return tune(model, { ...now, sampling: take ? { ...now.sampling, ...model.advice?.sampling } : now.sampling, answered: true }, at);
 }
 
-/** The value of a sampling parameter that a chat leaves out. */
+/** Returns the value of a sampling parameter for chats that do not set it. */
 export function baseOf(name: string, model: Model | undefined): number | undefined {
   return model?.settings?.sampling?.[name] ?? app.parameters.find((p) => p.name === name)?.default;
 }
