@@ -154,7 +154,7 @@ func rowsOf(shape []int) int {
 func TestHyperParameters(t *testing.T) {
 	for _, c := range []struct {
 		make func() *maker
-		key  string // key to set; the error contains it or its first word
+		key  string // key to set; the error contains it or its first word, or is ErrTensor
 		v    any
 	}{
 		{llamaMerged, "rope.scaling.type", "su"},

@@ -38,8 +38,8 @@ func (f PrefixFolder) List() ([]PrefixChains, int64, error) { return prefix.Insp
 // Clear deletes the stored prefixes in a folder, unless a process uses it.
 func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
 
-// origin describes everything that determines the meaning of bytes in the cache,
-// for the keys of stored prefixes.
+// origin identifies everything on which the meaning of cached bytes depends. It is
+// part of the keys of stored prefixes.
 func (p *Prepared) origin(cache *pages.Cache, dev backend.Info) (prefix.Origin, error) {
 	id, err := cache.Identity()
 	o := &p.Options

@@ -257,8 +257,8 @@ func (p *Prepared) needAt(ctx int) backend.Memory {
 	}
 }
 
-// CacheAt returns the memory of the cache and the recurrent states at a
-// context.
+// CacheAt returns the bytes of the cache and the recurrent states for a context
+// length.
 func (p *Prepared) CacheAt(ctx int) int64 {
 	if n := p.Options.Cells; n > 0 {
 		return p.Layout.BytesAt(n, p.rows(ctx))

@@ -9,9 +9,9 @@ import (
 	"godwit/engine"
 )
 
-// TestRankHead takes the first row of a reranker's model without its head, applies the
-// classifier to it in the test, and compares the result with the reranker's score.
-// Float32 sums of 64 products in another order differ by about 1e-6.
+// TestRankHead reads the pooled first row of a model with the same weights as a
+// reranker, applies the classifier to it in the test, and compares the result with the
+// reranker's score. Float32 sums of 64 products in another order differ by about 1e-6.
 func TestRankHead(t *testing.T) {
 	dir := t.TempDir()
 	build := func(pooling int) *maker {

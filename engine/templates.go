@@ -22,8 +22,8 @@ func ChatTemplates() []string { return chat.Builtins() }
 // BuiltinTemplate returns the source of a built-in chat template.
 func BuiltinTemplate(name string) (string, bool) { return chat.Builtin(name) }
 
-// templateFor picks the template for a model. This is the last one that names the
-// model, else the last one for every model, else none.
+// templateFor picks the template for a model: the last one that names the model,
+// else the last one without a model name, else none.
 func templateFor(path string, list []ChatTemplate) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 	out := ""

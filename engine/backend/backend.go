@@ -46,9 +46,9 @@ func Finite(w *graph.Weight, data []byte, first int) error {
 // NotNumbers is the error of Run if queries, keys, values or the choice of
 // experts of some rows were NaN or infinite. The other rows are correct.
 type NotNumbers struct {
-	Layer int    // the first such layer
+	Layer int    // first layer with NaN or infinite values
 	What  string // "queries", "keys", "values" or "router"
-	Rows  []int  // rows of the batch, ascending
+	Rows  []int  // rows of the batch that are NaN or infinite, ascending
 }
 
 func (e *NotNumbers) Error() string {
@@ -85,8 +85,8 @@ type Options struct {
 type Sizes struct {
 	Rows    int   // rows per batch
 	Outputs int   // output rows per batch
-	Pages   []int // pages per window group of the layout
-	Slots   int   // recurrent state slots
+	Pages   []int // number of pages of each window group of the layout
+	Slots   int   // number of slots for recurrent state
 	SparseV float32
 	// Progress is called while weights are prepared, with the share that is
 	// done, from 0 to 1. It may be nil. An error ends Compile.
@@ -151,11 +151,11 @@ type Program interface {
 	Close() error
 }
 
-// Counts are the counters of one layer's cells. They count cells that Sparse V
-// considered and skipped, and keys and values of one KV head that contained NaN
-// or infinity when they were written, which attention reads as zeros. By side,
-// they count blocks that were written with the largest f16 in place of an
-// infinite scale, or with 0 in place of NaN.
+// Counts are the counters of one layer: cells that Sparse V considered, cells that
+// it skipped, and (Broken) keys or values of a KV head that contained NaN or
+// infinity when they were written. Attention reads these as zeros. Saturated counts
+// blocks by side that were written with the largest f16 in place of an infinite
+// scale, or with 0 in place of NaN.
 type Counts struct {
 	Considered, Skipped, Broken int64
 	Saturated                   [2]int64

@@ -1,6 +1,6 @@
-// Package calibrate measures on the CPU what cache types need to know about a model: the channels
-// of its keys, the sensitivity of each cache, and the tables of InnerQ. It also stores the results
-// in files and continues a run that was killed.
+// Package calibrate measures, on the CPU, the properties of a model that cache types depend on:
+// the channels of its keys, the sensitivity of each cache, and the tables of InnerQ. It also
+// stores the results in files and continues a run that was killed.
 package calibrate
 
 import (
@@ -50,7 +50,7 @@ const (
 	calibrationTokens = 4096 // largest number of tokens for the channels
 	senseTokens       = 512
 	keyParts          = 4   // number of parts of the text; progress is saved after each
-	calibrationSinks  = 4   // leading tokens to ignore, because their keys are unlike all others
+	calibrationSinks  = 4   // number of leading tokens to ignore, because their keys are unlike all others
 	senseRows         = 128 // number of positions whose predictions are compared
 )
 
@@ -66,7 +66,7 @@ func enoughTokens(bytes int64) int {
 // builtinText alternates dialogue and code. After the first round it adds every other kind of text.
 // A calibration on only one kind would be worse for all others.
 func builtinText() (string, error) {
-	const turn = 1500 // characters
+	const turn = 1500 // length of a piece, in characters
 	var err error
 	read := func(name string) []rune {
 		text, e := corpus.Text(name)
@@ -122,8 +122,8 @@ type Options struct {
 // Work counts what this run of a calibration has computed. It does not include the results of an
 // earlier run.
 type Work struct {
-	Tokens int // tokens whose keys were read
-	Runs   int // runs over a text, for comparing predictions
+	Tokens int // number of tokens whose keys were read
+	Runs   int // number of runs over a text, for comparing predictions
 }
 
 // run is one calibration of a model.
@@ -144,7 +144,7 @@ func (m *Model) Measure(ctx context.Context, o Options) (*layout.Calibration, er
 		return nil, err
 	}
 	old := c.resume()
-	defer old.close() //nolint:errcheck // it was read
+	defer old.close() //nolint:errcheck // the file was only read
 	keys := 1.0
 	if o.Sense {
 		keys = 0.1

@@ -12,7 +12,7 @@ import (
 )
 
 // Equalise reads as much of the built-in text as q needs. It returns the table of each layer and KV
-// head, and the number of heads with a table. A layer whose channels are already equal has nil.
+// head, and the number of heads that need one. A layer whose channels are already equal has nil.
 func (m *Model) Equalise(ctx context.Context, q layout.InnerQ, o backend.Options) (tables [][]kv.Channels, heads int, err error) {
 	tokens, err := m.builtinTokens(builtinText)
 	if err != nil {

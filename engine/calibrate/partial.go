@@ -173,8 +173,8 @@ func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error)
 
 // dropPartial removes the files of an unfinished calibration.
 func (m *Model) dropPartial(dir string) {
-	_ = os.Remove(m.partialPath(dir))          // the file may be missing, and the next run
-	_ = os.Remove(m.partialPath(dir) + ".new") // replaces one that is left over
+	_ = os.Remove(m.partialPath(dir))          // ignore the error: the file may be missing
+	_ = os.Remove(m.partialPath(dir) + ".new") // ignore the error: the next run replaces the file
 }
 
 // resumeKeys restores the cells and statistics of an earlier run and returns the number of tokens
@@ -215,7 +215,7 @@ func (c *run) resume() *partial {
 		return nil
 	case err != nil:
 		c.Log.Info("calibration restarted", "err", err)
-		_ = p.close() // it was read
+		_ = p.close() // the file was only read
 		return nil
 	}
 	return p

@@ -6,7 +6,7 @@ import "godwit/engine/llm"
 
 // The limits of [NGram].
 const (
-	minMatch  = 3  // tokens that must repeat before anything is proposed
+	minMatch  = 3  // number of tokens that must repeat before anything is proposed
 	maxMatch  = 32 // largest number of tokens of a repetition that are compared
 	maxChain  = 16 // largest number of earlier places that are compared
 	firstRate = 0.5
@@ -24,7 +24,7 @@ const (
 type NGram struct {
 	text   []llm.Token // the prediction, followed by the conversation
 	given  int         // number of tokens of the prediction
-	newest []int32     // position of the newest place plus 1, by hash of the minMatch tokens that end there
+	newest []int32     // for each hash of minMatch tokens, 1 + the newest position at which they end; 0: none
 	before []int32     // for each position, 1 + the previous position with the same hash; 0: none
 
 	proposed int
@@ -94,7 +94,8 @@ func (g *NGram) follow(tokens []llm.Token) {
 	g.add(tokens[have:])
 }
 
-// Draft appends at most n tokens that may follow tokens to dst.
+// Draft proposes at most n tokens that may come after tokens, and appends them to
+// dst.
 func (g *NGram) Draft(dst, tokens []llm.Token, n int) []llm.Token {
 	g.follow(tokens)
 	g.proposed = 0

@@ -22,11 +22,11 @@ import (
 // ErrBase is the class of errors about base files that cannot be used.
 var ErrBase = errors.New("base file")
 
-// baseMagic starts a base file. A uint32 length and a baseHeader in JSON
-// follow, and then a row for every counted position. A row has the largest
-// log-probability and the step as float32, a uint16 for each token of the
-// vocabulary that counts steps down from the largest, and a CRC-32 of all that.
-// Numbers are little endian.
+// baseMagic starts a base file. A uint32 length and a baseHeader in JSON follow,
+// and then a row for every counted position. A row has the largest log-probability
+// and the step as float32, a uint16 for each token of the vocabulary, which is the
+// number of steps below the largest, and a CRC-32 of all that. Numbers are little
+// endian.
 const baseMagic = "GWBASE1\n"
 
 // maxBaseHeader and maxBaseVocab limit how much memory a file can make a reader
@@ -63,9 +63,9 @@ func hashChunk(c []llm.Token) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// SaveBase runs e over the chunks of a text and writes its log-probabilities,
-// in 16 bits each, to a file for later comparisons. The file appears when it is
-// complete. SaveBase returns the perplexity of the run.
+// SaveBase runs e over the chunks of a text and writes the log-probabilities, in 16
+// bits each, to a file for later comparisons. The file appears when it is complete.
+// SaveBase returns the perplexity of the run.
 func SaveBase(ctx context.Context, path string, e *engine.Engine, tokens []llm.Token, w Window) (PerplexityResult, error) {
 	chunks, err := w.chunks(tokens)
 	if err != nil {

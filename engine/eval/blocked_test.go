@@ -22,7 +22,8 @@ func TestBlocked(t *testing.T) {
 		}
 	}
 	// A uniform value has the variance 1/12. A deviation that is estimated from n
-	// blocks has a relative error of 1/√2n, here 3.5 %. Four of these are allowed.
+	// blocks has a relative error of 1/√(2n), here 3.5 %. The test allows four
+	// times that.
 	for name, c := range map[string]struct {
 		got blocked
 		n   float64

@@ -1,10 +1,10 @@
-// Package eval is the quality lab: what a cache type costs on a model,
-// measured on the path that users run.
+// Package eval is the quality lab. It measures how much quality a cache type costs
+// on a model, on the path that users run.
 //
 //	p, err := eval.Perplexity(ctx, e, tokens, eval.Window{Context: 512, Chunks: 8})
 //
-// Perplexity hides broken attention, so the gates are decode agreement and
-// KL divergence; perplexity is kept because others publish it.
+// Perplexity hides broken attention, so the criteria are decode agreement and KL
+// divergence. Perplexity is kept because others publish it.
 package eval
 
 import (
@@ -19,7 +19,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// Errors that are wrapped if there is too little to measure on.
+// Errors about texts and windows that are too short to measure.
 var (
 	ErrShort  = errors.New("text is too short")
 	ErrWindow = errors.New("window is too short")
@@ -36,8 +36,8 @@ type Window struct {
 	Chunks   int // maximum number of chunks; 0: all
 	Every    int // count one prediction in this many; 0: all
 	BOS      llm.Token
-	AddBOS   bool                // replace the first token of each chunk by BOS
-	Progress func(share float64) // may be nil
+	AddBOS   bool                // replace the first token of each chunk with BOS
+	Progress func(share float64) // called with the share that is done, from 0 to 1; may be nil
 }
 
 // chunks divides tokens into chunks.
@@ -114,9 +114,9 @@ func (m *mean) stderr() float64 {
 // one observation in a standard error.
 const blockTokens = 64
 
-// blocked is a mean over positions. Its standard error counts a block of
-// neighbours as one observation. One error of a cache affects all positions of
-// a block, so they say less than the same number of distant positions.
+// blocked is a mean over positions. Its standard error counts a block of neighbours
+// as one observation. An error of a cache affects all positions of a block, so
+// these carry less information than the same number of distant positions.
 type blocked struct {
 	mean
 	last   int
@@ -164,8 +164,8 @@ func Perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 	return perplexity(ctx, e, tokens, w, func([]float32, float64) error { return nil })
 }
 
-// perplexity also calls each with the logits of every counted position and
-// their logSum.
+// perplexity is Perplexity, and also calls the function each with the logits of
+// every counted position and their logSum.
 func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, each func([]float32, float64) error) (PerplexityResult, error) {
 	r := PerplexityResult{}
 	r.TypeK, r.TypeV = Types(e)

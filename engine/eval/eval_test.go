@@ -293,7 +293,7 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// tasksNaN checks that the tasks that generate text report it too.
+// tasksNaN checks that the tasks that generate text report NaN too.
 func tasksNaN(t *testing.T, path, tensor, layer string) {
 	t.Helper()
 	s := little()
@@ -309,7 +309,7 @@ func tasksNaN(t *testing.T, path, tensor, layer string) {
 // peerRun is one run of the peer over the prose of the corpus.
 type peerRun struct {
 	pair    kv.Pair
-	plain   bool      // without boundary layers
+	plain   bool      // run without boundary layers
 	running []float64 // perplexity after 1, 2, … chunks
 }
 
@@ -366,10 +366,10 @@ func openPolicy(t *testing.T, path string, p kv.Pair, policy *int) *engine.Engin
 	return e
 }
 
-// peerBar is how much worse than the peer a pair may be, as a share. With 0 the
-// pair is only reported, because its predictions are noise (turbo2 keys) or
-// because, as without boundary layers, the rounding of attention alone changes
-// them by more than half a percent.
+// peerBar is how much worse than the peer a pair may be, as a share. 0 means that
+// the pair is only reported, because its predictions are noise (turbo2 keys), or
+// because rounding in attention alone changes them by more than half a percent
+// (without boundary layers).
 func (r *peerRun) peerBar() float64 {
 	if r.plain {
 		return 0
@@ -379,18 +379,18 @@ func (r *peerRun) peerBar() float64 {
 		return 0.01
 	case "turbo2":
 		return 0
-	case "q4_0-rot": // kv-formats.md, section 10
+	case "q4_0-rot": // source: spec kv-formats.md section 10
 		return 0.02
 	}
 	return 0.05
 }
 
-// TestPerplexity compares perplexities with the peer's, chunk by chunk. It runs
-// six pairs over two chunks, or with GODWIT_TEST=all all of the peer's pairs
-// over eight chunks. No pair may be worse. At f16, no pair may be more than 1 %
-// better over eight chunks either, because the peer's 8-bit activations cost it
-// that much. With fewer chunks the limit grows with the root of their number,
-// because chance matters more.
+// TestPerplexity compares perplexities with the peer's, chunk by chunk. It runs six
+// pairs over two chunks. With GODWIT_TEST=all it runs all of the peer's pairs over
+// eight chunks. No pair may be worse than peerBar allows. A pair with f16 keys may
+// not be more than 1 % better over eight chunks either, because the peer's 8-bit
+// activations cost it only that much. Over two chunks, this limit is twice as
+// large, because chance matters more.
 func TestPerplexity(t *testing.T) {
 	text, err := eval.Text("prose")
 	if err != nil {

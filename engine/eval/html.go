@@ -162,7 +162,7 @@ func logTicks(low, high float64) []float64 {
 	return out
 }
 
-// plot draws series as lines with dots. With logarithm, y is a power of ten.
+// plot draws series as lines with dots. With logarithm, y is an exponent of ten.
 func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HTML {
 	low, high := point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}
 	for _, s := range list {

@@ -38,7 +38,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// One item in sixteen can be chance, but six in eight cannot.
+// Chance can explain the loss of one item in sixteen, but not of six in eight.
 func TestCopiesLess(t *testing.T) {
 	items := func(n int, lost ...int) []bool {
 		x := make([]bool, 16)

@@ -101,8 +101,9 @@ func (a *asker) fill(n, seed int) []llm.Token {
 	return out
 }
 
-// continueLine returns the rest of the line that the model writes. Two tokens more
-// than want has are enough to see whether it is exactly that line.
+// continueLine returns the rest of the line that the model writes. The model
+// generates at most two tokens more than want has, which is enough to see whether
+// it writes exactly want.
 func (a *asker) continueLine(ctx context.Context, prompt []llm.Token, want string) (string, error) {
 	text, _, err := answer(ctx, a.e, engine.Request{
 		Tokens: prompt, MaxTokens: len(a.encode(" "+want)) + 2, Stop: []string{"\n"},

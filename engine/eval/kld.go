@@ -13,8 +13,8 @@ import (
 
 // KLDResult compares the distributions of a cache type with those of f16.
 type KLDResult struct {
-	Mean       float64 `json:"kld_mean"`   // nats
-	Stderr     float64 `json:"kld_stderr"` // this and the next two are computed over blocks of neighbouring positions
+	Mean       float64 `json:"kld_mean"`   // mean KL divergence, in nats
+	Stderr     float64 `json:"kld_stderr"` // nats; computed, like the other standard errors, over blocks of neighbouring positions
 	Median     float64 `json:"kld_median"`
 	P99        float64 `json:"kld_p99"`
 	P999       float64 `json:"kld_p999"`
@@ -64,7 +64,7 @@ func (s *kldStats) add(base, got []float32, truth llm.Token, block int) error {
 	for i, b := range base {
 		w := math.Exp(float64(b) - top)
 		sum += w
-		if w > 0 { // a token without probability in both may be infinitely unlikely
+		if w > 0 { // both logits of a token with probability 0 may be -Inf, whose difference is NaN
 			diff += w * (float64(b) - float64(got[i]))
 		}
 	}
@@ -220,7 +220,7 @@ func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, pr
 // Choice is the likeliest token at a position.
 type Choice struct {
 	ID     llm.Token `json:"id"`
-	Margin float32   `json:"margin"` // difference to the second likeliest token, in nats
+	Margin float32   `json:"margin"` // lead over the second likeliest token, in nats
 }
 
 // AgreeResult is the share of positions at which decoding chooses the same
@@ -230,7 +230,7 @@ type AgreeResult struct {
 	Agreement  float64 `json:"agreement"`
 	Stderr     float64 `json:"stderr"`
 	Tokens     int     `json:"tokens"`
-	First      int     `json:"first_difference"` // -1: none
+	First      int     `json:"first_difference"` // index of the first choice that differs; -1: none
 	Margin     float32 `json:"margin"`           // median of f16's margins, in nats
 	MarginLost float32 `json:"margin_lost"`      // median of f16's margins where the choice differs, in nats; 0 if it never does
 	TypeK      string  `json:"type_k"`
@@ -245,7 +245,8 @@ func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, prompt i
 	return out, err
 }
 
-// choose appends the choice at every position for which it is called.
+// choose returns a function that appends the choice at every position for which it
+// is called.
 func choose(tokens []llm.Token, prompt int, out *[]Choice, progress func(share float64)) func(int, []float32) error {
 	return func(pos int, row []float32) error {
 		best, next := 0, float32(math.Inf(-1))
@@ -261,7 +262,7 @@ func choose(tokens []llm.Token, prompt int, out *[]Choice, progress func(share f
 			}
 		}
 		c := Choice{llm.Token(best), row[best] - next}
-		if c.Margin > math.MaxFloat32 { // a single token, or all others are impossible
+		if c.Margin > math.MaxFloat32 { // there is only one token, or all others have probability 0
 			c.Margin = math.MaxFloat32
 		}
 		*out = append(*out, c)

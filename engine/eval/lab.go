@@ -21,7 +21,7 @@ type Task string
 
 // The tasks, in the order in which the lab runs them for a pair.
 const (
-	TaskKLD    Task = "kld" // and perplexity
+	TaskKLD    Task = "kld" // KL divergence and perplexity
 	TaskAgree  Task = "agree"
 	TaskCopy   Task = "copy"
 	TaskNeedle Task = "needle"
@@ -58,8 +58,8 @@ type Cell struct {
 type Progress struct {
 	Task  Task
 	Pair  kv.Pair
-	Share float64       // share of everything, from 0 to 1
-	Left  time.Duration // estimate; 0 if unknown
+	Share float64       // share of all work that is done, from 0 to 1
+	Left  time.Duration // estimate of the remaining time; 0 if unknown
 }
 
 // Lab measures pairs of cache types on one model.
@@ -76,8 +76,8 @@ type Lab struct {
 	Size      Size
 	Store     Results // folder of finished cells
 	Fresh     bool    // measure finished cells again
-	// SkipUnable skips copy, needle and sums that are not repeated for all pairs
-	// if f16 itself is below the floor.
+	// SkipUnable skips the tasks copy and needle, and sums that are not repeated,
+	// for all pairs if f16 itself is below Floor.
 	SkipUnable bool
 	// Progress is called with the share that is done. It may be nil.
 	Progress func(Progress)
@@ -114,7 +114,7 @@ func (l *Lab) key(t Task, s subject) string {
 	skip := l.skips(t) && !s.base
 	b, err := json.Marshal([]any{"cell 4", t, s.Pair, s.base, skip, l.Size, text[:], setup})
 	if err != nil {
-		panic("eval: " + err.Error()) // always succeeds for plain data
+		panic("eval: " + err.Error()) // json.Marshal always succeeds for plain data
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:12])

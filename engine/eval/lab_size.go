@@ -10,7 +10,7 @@ type Size struct {
 	Chunks      int
 	Every       int   // one prediction in this many is compared; 0: all
 	Agree       int   // tokens decoded one at a time
-	AgreeBehind int   // prompt tokens before them
+	AgreeBehind int   // prompt tokens before the decoded tokens
 	Distances   []int // distances of copied texts, in tokens
 	CopyItems   int
 	Lengths     []int // lengths of haystacks, in tokens
@@ -19,7 +19,7 @@ type Size struct {
 	Trials      int
 	Sums        int
 	SumDepths   []int // tokens of text before the sums
-	Runs        int   // repetitions of a sum whose answer must not change
+	Runs        int   // how often a repeated sum is asked; its answers must be equal
 	Turns       int
 	TurnTokens  int
 	SpeedDepths []int
@@ -46,7 +46,7 @@ func Full() Size {
 	}
 }
 
-// fit removes sizes that do not fit the model's context.
+// fit reduces or removes sizes that do not fit the model's context.
 func (s Size) fit(context int) Size {
 	holds := func(extra int) func(int) bool { return func(n int) bool { return n+extra > context } }
 	s.Window, s.Agree = min(s.Window, context), min(s.Agree, context)

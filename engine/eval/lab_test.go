@@ -30,7 +30,7 @@ func little() eval.Size {
 	return s
 }
 
-// lab is a lab over a tiny model whose opened pairs are counted.
+// lab returns a lab over a tiny model that records which pairs it opens.
 func lab(t *testing.T, store string, opened *[]string) *eval.Lab {
 	t.Helper()
 	path := golden.Small(t, tiny)
@@ -155,7 +155,7 @@ func TestLabBase(t *testing.T) {
 			return open(ctx, k, v, context)
 		}
 		l.Open = func(ctx context.Context, _, _ string, context int) (*engine.Engine, error) {
-			return open(ctx, "q4_0", "q4_0", context) // the effect of the setting on any pair
+			return open(ctx, "q4_0", "q4_0", context) // the setting replaces every pair with q4_0
 		}
 		cells, err := l.Run(t.Context(), []eval.Task{eval.TaskKLD, eval.TaskAgree}, pairs)
 		if err != nil {
@@ -192,7 +192,7 @@ func TestLabUnable(t *testing.T) {
 	}
 	for _, c := range cells {
 		measured := c.Copy != nil || c.Needle != nil || c.Arith != nil
-		want := c.K == "f16" || c.Task == eval.TaskArith // its repetitions count for every model
+		want := c.K == "f16" || c.Task == eval.TaskArith // sums are repeated for every model
 		if measured != want || !strings.Contains(c.Note, "under the floor") {
 			t.Errorf("%s of %s: measured %v, want %v; note %q", c.Task, c.K, measured, want, c.Note)
 		}
@@ -315,7 +315,7 @@ func TestRecommend(t *testing.T) {
 		name   string
 		limits eval.Limits
 		budget int64
-		best   string // empty: none
+		best   string // recommended pair; empty: none
 		why    map[string]string
 	}{
 		{"anything goes", all, 0, "q4_0", map[string]string{"q8_0": "not measured", "Q4_0 + q4_0": "same cache", "f16": "not measured"}},

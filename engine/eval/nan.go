@@ -16,7 +16,7 @@ var ErrNaN = errors.New("logits are not numbers")
 // Values of NaN.Layer that are not the number of a layer.
 const (
 	unknown = -1 - iota // not determined
-	packing             // with unpacked keys and values, everything is finite
+	packing             // the fault is in packing: with unpacked keys and values, everything is finite
 	none                // the logits of a second run are finite
 )
 
@@ -25,7 +25,7 @@ type NaN struct {
 	Chunk  int
 	Tokens []llm.Token // tokens of the chunk
 	Pos    int         // first position with NaN or infinite logits or keys
-	Layer  int         // layer that made the NaN; negative: unknown
+	Layer  int         // layer that made the NaN; negative: unknown, packing or none
 	Rows   bool        // the fault is in keys or values; the logits are finite
 	source int         // if Rows: layer whose keys or values are not finite
 	TypeK  string
@@ -52,7 +52,7 @@ func (n *NaN) Error() string {
 	return at + fmt.Sprintf(", layer %d", n.Layer)
 }
 
-// Unwrap lets errors.Is find the class.
+// Unwrap lets errors.Is find ErrNaN.
 func (n *NaN) Unwrap() error { return ErrNaN }
 
 // broken returns the first layer that has written more NaN or infinite keys or
@@ -72,7 +72,8 @@ func broken(ctx context.Context, e *engine.Engine, before []int64) (layer int, n
 	return layer, now, nil
 }
 
-// eachLogits is e.EachLogits over a prompt, with the check of numbers.
+// eachLogits calls e.EachLogits for a prompt, and also reports what the function
+// numbers reports.
 func eachLogits(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Token, want func(int) bool, f func(int, []float32) error) error {
 	return numbers(ctx, e, chunk, tokens, func() error { return e.EachLogits(ctx, tokens, want, false, f) })
 }
@@ -94,7 +95,7 @@ func numbers(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Toke
 	return err
 }
 
-// notNumbers adds the class to an error that already names the layer.
+// notNumbers adds ErrNaN to an error that already names the layer.
 func notNumbers(err error) error {
 	var odd *engine.NotNumbers
 	if errors.As(err, &odd) && !errors.Is(err, ErrNaN) {
@@ -104,8 +105,8 @@ func notNumbers(err error) error {
 }
 
 // hidden checks whether the logits are finite with a packed cache, which cannot
-// hold NaN. Then the fault is in the keys or values of a layer, and not in the
-// layer's input.
+// hold NaN. If they are, the fault is in the keys or values of a layer, and not in
+// the layer's input.
 func (n *NaN) hidden(ctx context.Context, open Opener) error {
 	e, err := open(ctx, "q8_0", "q8_0", len(n.Tokens))
 	if err != nil {
@@ -172,8 +173,8 @@ func said(ctx context.Context, e *engine.Engine, r engine.Request) (tokens []llm
 // for one sequence of context tokens.
 type Opener func(ctx context.Context, k, v string, context int) (*engine.Engine, error)
 
-// Locate adds the layer and the first token to an error that contains a NaN, by
-// running the chunk again with an f32 cache. It returns other errors unchanged.
+// Locate adds the layer and the first bad position to an error that contains a NaN,
+// by running the chunk again with an f32 cache. It returns other errors unchanged.
 func Locate(ctx context.Context, open Opener, err error, typeK, typeV string) error {
 	var n *NaN
 	if !errors.As(err, &n) || n.Layer != unknown {

@@ -26,7 +26,7 @@ func DefaultLimits() Limits { return Limits{Agreement: 0.97, KLD: 0.05, Copy: 0.
 
 // Ask describes the recommendation that is wanted.
 type Ask struct {
-	Context int   // tokens that must fit
+	Context int   // number of tokens that must fit into the cache
 	Budget  int64 // maximum bytes of the cache; 0: no limit
 	Pairs   []kv.Pair
 	Limits  Limits
@@ -37,12 +37,12 @@ type Ask struct {
 // Recommendation is the smallest pair within the limits.
 type Recommendation struct {
 	Found   bool      `json:"found"`
-	Best    kv.Pair   `json:"best"` // set if Found
+	Best    kv.Pair   `json:"best"` // recommended pair, set if Found
 	Bytes   int64     `json:"bytes"`
 	Context int       `json:"ctx"`
 	Budget  int64     `json:"budget"`
 	Limits  Limits    `json:"limits"`
-	Tried   []Verdict `json:"tried"` // smallest first
+	Tried   []Verdict `json:"tried"` // verdict on every pair, smallest cache first
 }
 
 // Verdict is the result for a pair. Its measurements are set if it was
@@ -51,7 +51,7 @@ type Verdict struct {
 	kv.Pair
 	Bytes    int64    `json:"bytes"`
 	Passed   bool     `json:"passed"`
-	Reasons  []string `json:"reasons"` // reason for the rejection
+	Reasons  []string `json:"reasons"` // reasons why the pair was rejected or not measured
 	Measured bool     `json:"measured"`
 
 	Agreement float64 `json:"agreement,omitempty"`
@@ -150,7 +150,7 @@ func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
 	}
 	own := l.base[TaskCopy].Copy
 	if own != nil && (own.Note != "" || own.Rate == 0) {
-		own = nil // f16 cannot do it
+		own = nil // f16 itself cannot do the task
 	}
 	for _, c := range cells {
 		if c.K != v.K || c.V != v.V {

@@ -87,7 +87,8 @@ func (r *Report) Notes() []string {
 	return out
 }
 
-// column is one figure of the table. Its text is empty if it was not measured.
+// column is one figure of the table. Its cell is empty if the figure was not
+// measured.
 type column struct {
 	name string
 	of   func(r *Row) (value, stderr float64, ok bool)

@@ -17,7 +17,7 @@ type CopyResult struct {
 	Share
 	Distances []CopyDistance   `json:"distances"`
 	Kinds     map[string]Share `json:"kinds"`
-	Exact     []bool           `json:"exact"` // result of each item
+	Exact     []bool           `json:"exact"` // whether each item was copied exactly
 	Note      string           `json:"note,omitempty"`
 	TypeK     string           `json:"type_k"`
 	TypeV     string           `json:"type_v"`
@@ -114,7 +114,7 @@ type NeedleResult struct {
 // facts in the text.
 type NeedleCell struct {
 	Tokens int     `json:"tokens"`
-	Depth  float64 `json:"depth"` // 0: at the start
+	Depth  float64 `json:"depth"` // place of the fact in the text, from 0 (start) to 1 (end)
 	Keys   int     `json:"keys"`
 	Share
 }
@@ -241,7 +241,8 @@ var arithKinds = []struct {
 	}},
 }
 
-// sumTokens is the room for the worked examples, a sum and its answer.
+// sumTokens is the number of tokens reserved for the worked examples, a sum and its
+// answer.
 const sumTokens = 320
 
 // Arith asks for sums after worked examples, which follow a text of each depth.

@@ -27,9 +27,9 @@ var questions = []string{
 // TurnsResult is the result of a chat at temperature 0.
 type TurnsResult struct {
 	Repeated  float64   `json:"repeated"`  // share of 8-grams in the answers that occurred earlier in the same answer
-	Agreement float64   `json:"agreement"` // mean share of an answer that begins like f16's
+	Agreement float64   `json:"agreement"` // mean share of an answer, from its start, that equals f16's answer
 	Stderr    float64   `json:"stderr"`
-	Turns     []float64 `json:"turns"` // share for each turn, each after f16's own answers
+	Turns     []float64 `json:"turns"` // agreement of each answer, given after f16's earlier answers
 	Tokens    int       `json:"tokens"`
 	Note      string    `json:"note,omitempty"`
 	TypeK     string    `json:"type_k"`
@@ -87,8 +87,8 @@ func Turns(ctx context.Context, e *engine.Engine, turns, tokens int, base []Turn
 	return r, nil
 }
 
-// chat answers the questions. If lead is set, each question follows lead's
-// answers, otherwise it follows its own.
+// chat answers the questions. If lead is set, each question follows lead's answers,
+// otherwise it follows the chat's own answers.
 func chat(ctx context.Context, e *engine.Engine, turns, tokens int, lead []Turn, done func(int)) ([]Turn, error) {
 	type message struct {
 		Role    string `json:"role"`

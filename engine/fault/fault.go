@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s cannot be read any more: %v", e.Path, ErrGone)
 }
 
-// Unwrap lets errors.Is find the class.
+// Unwrap lets errors.Is find ErrGone.
 func (e *Error) Unwrap() error { return ErrGone }
 
 // mapping is a named part of the process's address space.

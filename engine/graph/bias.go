@@ -6,13 +6,13 @@ import "math"
 // query and key. The zero value adds nothing.
 type Bias struct {
 	// ALiBi lowers the score by slope·distance. Each head has a slope: 2^(-ALiBi·(h+1)/n) for
-	// the first n heads, and 2^(-ALiBi·(2(h-n)+1)/2n) for the others, where n is the largest
-	// power of two that is at most the number of heads. Source: arXiv 2108.12409.
+	// the first n heads, and 2^(-ALiBi·(2(h-n)+1)/(2n)) for the others, where n is the
+	// largest power of two that is at most the number of heads. Source: arXiv 2108.12409.
 	ALiBi float32
 	// Relative is [heads, buckets], with a learned value for each bucket of distances. The
-	// first half of the buckets are exact, and the others are spaced logarithmically up to
-	// 128. Without a causal mask, half of the buckets are for keys after the query.
-	// Source: arXiv 1910.10683.
+	// first half of the buckets have one distance each, and the others are spaced
+	// logarithmically up to 128. Without a causal mask, half of the buckets are for keys
+	// after the query. Source: arXiv 1910.10683.
 	Relative *Weight
 }
 
@@ -32,7 +32,8 @@ func (b *Bias) Slope(head, heads int) float32 {
 	return float32(math.Exp2(-float64(b.ALiBi) * exp))
 }
 
-// farthest is the smallest distance in the last bucket, which all larger ones share.
+// farthest is the smallest distance in the last bucket. All larger distances are in
+// the same bucket.
 const farthest = 128
 
 // Bucket returns the bucket of a key. behind is the key's position minus the

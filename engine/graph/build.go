@@ -64,7 +64,8 @@ func (b *Builder) HeadLinear(x Value, w *Weight) Value {
 	return b.add(HeadLinear{w}, w.Rows()*w.Mats(), x)
 }
 
-// Norm normalises groups of group columns. 0 means the whole row.
+// Norm normalises each group of columns. group is the number of columns, 0 for the
+// whole row.
 func (b *Builder) Norm(x Value, kind NormKind, w, bias *Weight, eps float32, group int) Value {
 	width := b.Width(x)
 	if group == 0 {
@@ -229,8 +230,8 @@ func (b *Builder) Glu(gate, up Value, f Func, limit float32) Value {
 	return b.add(Glu{f, limit}, b.Width(gate), gate, up)
 }
 
-// Slice takes columns [first, first+take) of every group of group columns. 0
-// means the whole row.
+// Slice takes columns [first, first+take) of every group of columns. group is the
+// number of columns in a group, 0 for the whole row.
 func (b *Builder) Slice(x Value, group, first, take int) Value {
 	w := b.Width(x)
 	if group == 0 {

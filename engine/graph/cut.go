@@ -62,7 +62,8 @@ func (p *Plan) Cut(layer int) (head, tail *Plan, err error) {
 	return head, tail, err
 }
 
-// crossing lists the values that nodes before at compute and later nodes read.
+// crossing lists the values that nodes before a cut compute and nodes after it
+// read. The first node after the cut has index at.
 func (p *Plan) crossing(at int) ([]Value, error) {
 	made := make([]bool, len(p.Values))
 	for _, n := range p.Nodes[:at] {

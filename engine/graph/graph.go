@@ -72,10 +72,10 @@ const None Value = -1
 // RowSet says how many rows a value has.
 type RowSet uint8
 
-// The two free sizes of a plan.
+// The two numbers of rows that a plan leaves open.
 const (
-	BatchRows  RowSet = iota // one per token of the batch
-	OutputRows               // one per output
+	BatchRows  RowSet = iota // one row per token of the batch
+	OutputRows               // one row per output
 )
 
 // Info describes a value.
@@ -91,7 +91,8 @@ type Node struct {
 	Out Value
 }
 
-// State is recurrent memory that a layer keeps for each sequence, in float32s.
+// State is recurrent memory that a layer keeps for each sequence. Size is in
+// float32s.
 type State struct {
 	Layer int
 	Size  int
@@ -102,7 +103,7 @@ type Plan struct {
 	Nodes  []Node
 	Values []Info
 	States []State // ops refer to a state by its index
-	Layers []int   // first node of each layer
+	Layers []int   // index of the first node of each layer
 	Output Value
 }
 
@@ -115,9 +116,9 @@ type Builder struct {
 }
 
 // Adapter is a low-rank addition to a named matrix: W·x becomes W·x +
-// Scale·B·(A·x). A is [cols, rank] and B is [rank, rows]. For experts, each has
-// one matrix per expert. For an embedding, A is [rank, rows], B is [rank,
-// cols], and row t becomes W[t] + Scale·B·A[t]. Source: arXiv 2106.09685.
+// Scale·B·(A·x). A is [cols, rank] and B is [rank, rows]. For experts, A and B have
+// one matrix per expert. For an embedding, A is [rank, rows], B is [rank, cols],
+// and row t becomes W[t] + Scale·B·A[t]. Source: arXiv 2106.09685.
 type Adapter struct {
 	A, B  *Weight
 	Scale float32
@@ -199,8 +200,9 @@ func (b *Builder) add(op Op, width int, in ...Value) Value {
 	return b.addRows(op, Info{width, rows}, in...)
 }
 
-// maxWidth limits the widths in a hostile file, whose weights may be holes on
-// the disk. The largest known width is 262,144 logits.
+// maxWidth limits the widths that a hostile file can claim, because a sparse file
+// can claim weights that take no disk space. The largest known width is 262,144
+// logits.
 const maxWidth = 1 << 22
 
 func (b *Builder) addRows(op Op, info Info, in ...Value) Value {

@@ -12,8 +12,8 @@ type Index struct {
 
 func (Index) op() {}
 
-// Index chooses positions with separate keys. MLA is set, because these keys
-// have no values.
+// Index chooses positions by keys of its own. It sets MLA, because these keys have
+// no values.
 func (b *Builder) Index(q, k, weights Value, a Attention, top int) Value {
 	if b.err == nil && (b.Width(q) != a.Heads*a.DimK || b.Width(k) != a.DimK || b.Width(weights) != a.Heads || top < 1) {
 		return b.fail("index", "layer %d: q %d, k %d, weights %d columns for %d heads of %d; best %d",

@@ -7,7 +7,7 @@ type Memory struct {
 	Size   int
 }
 
-// align keeps every value on a cache line.
+// align is the alignment of every value in floats, which is one cache line.
 const align = 16
 
 // Lifetimes returns the first and last step at which each value is needed,
@@ -37,7 +37,7 @@ func (p *Plan) Lifetimes(step []int) (first, last []int) {
 // no place.
 func (p *Plan) PlanMemory(rows, outputs int, first, last []int) Memory {
 	m := Memory{Offset: make([]int, len(p.Values))}
-	type block struct{ off, size, busy int } // last step that needs the block
+	type block struct{ off, size, busy int } // busy is the last step that needs the block
 	var blocks []block
 	for _, n := range p.Nodes {
 		if first[n.Out] < 0 {

@@ -121,16 +121,17 @@ type (
 	// Clamp limits every element to the range from Low to High.
 	Clamp struct{ Low, High float32 }
 
-	// Supplied replaces the rows whose embedding the batch supplies by part
-	// number Part of that embedding. With Add, it adds the part instead. Rows
-	// of tokens stay unchanged.
+	// Supplied works on the rows whose embedding the batch supplies. It replaces
+	// such a row by part number Part of the embedding or, with Add, adds the part
+	// to the row. Rows of tokens stay unchanged.
 	Supplied struct {
 		Part int
 		Add  bool
 	}
 
 	// Add sums two values. Mul multiplies them column by column. If the second
-	// operand of Mul is narrower, it repeats over groups.
+	// operand of Mul is narrower, each of its columns multiplies a group of
+	// columns.
 	Add struct{}
 	Mul struct{}
 
@@ -176,7 +177,8 @@ type (
 	// expert, and the result is [used·rows]. Bias is [rows, experts] or nil.
 	ExpertLinear struct{ W, Bias *Weight }
 
-	// ExpertSum adds the experts' results by weight. Operands: x, route.
+	// ExpertSum computes the weighted sum of the experts' results. Operands: x,
+	// route.
 	ExpertSum struct{ Used int }
 
 	// ExpertScale multiplies each chosen expert's part by W[id]. Operands: x, route.
@@ -202,7 +204,7 @@ type (
 	// Mamba-2's scan. Sources: arXiv 2412.06464, 2405.21060.
 	DeltaNet struct {
 		KeyHeads, ValueHeads, KeyDim, ValueDim int
-		Scale                                  float32 // applied to q
+		Scale                                  float32 // factor of q
 		Grouped, Plain                         bool
 		State                                  int
 	}
@@ -241,7 +243,7 @@ type Attention struct {
 	Heads, KVHeads int
 	DimK, DimV     int
 	Scale          float32
-	Softcap        float32 // 0 for none
+	Softcap        float32 // scores are bounded to ±Softcap by tanh; 0 for no bound
 	Window         int     // positions that a row sees, including its own; 0 for all
 	SinkLogits     *Weight // one extra logit per head, or nil
 	MLA            bool    // V is the first DimV columns of K's row, and v is None
@@ -256,13 +258,14 @@ type Attention struct {
 type Routing struct {
 	Experts, Used int
 	Gating        Gating
-	Bias          *Weight // added only for the choice, or nil
+	Bias          *Weight // added to the scores for the choice only, not to the weights; may be nil
 	Normalise     bool    // divide the chosen weights by their sum
 	Scale         float32 // factor of the weights; 0 means 1
-	Groups        int     // group-limited choice: number of groups, or 0
-	UsedGroups    int     // groups kept, chosen by the sum of their two best
-	// Share maps each chosen expert to its number divided by Share, including
-	// its weight, so that this many experts share a small one. 0 means 1.
+	Groups        int     // number of groups of a group-limited choice; 0 for none
+	UsedGroups    int     // number of groups kept; a group's score is the sum of its two best experts' scores
+	// Share is the number of consecutive experts that share one small expert. A
+	// chosen expert's index divided by Share is the index of the small expert,
+	// whose weight applies. 0 means 1.
 	Share int
 }
 

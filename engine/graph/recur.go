@@ -1,9 +1,9 @@
 package graph
 
 type (
-	// Scan is Mamba's selective scan: for each column j a state of Keys values that decay by
-	// themselves. Operands: x and dt [width], b and c [keys]. A is [keys, width]. State is
-	// [key][column]:
+	// Scan is Mamba's selective scan. Each column j has a state of one value per key, and
+	// each value has its own decay. Operands: x and dt [width], b and c [keys]. A is [keys,
+	// width]. State is [key][column]:
 	//	S[i][j] ← e^(dt[j]·A[j][i])·S[i][j] + dt[j]·x[j]·b[i], y[j] = Σ c[i]·S[i][j]
 	// Source: arXiv 2312.00752.
 	Scan struct {
@@ -11,13 +11,14 @@ type (
 		State int
 	}
 
-	// Recur is a linear recurrence with a matrix state for each head that decays by key
-	// column. Operands: q and k [heads·keys], v [heads·values], g, the logarithm of the decay
-	// [heads·keys], and a and b [heads·keys], which may be None. State is [head][key][value]:
+	// Recur is a linear recurrence with a matrix state for each head. Every key column has
+	// its own decay. Operands: q and k [heads·keys], v [heads·values], g, the logarithm of
+	// the decay [heads·keys], and a and b [heads·keys], which may be None. State is
+	// [head][key][value]:
 	//	S ← e^g·S + b·(aᵀS′) + k·vᵀ, o = Scale·qᵀS
-	// S′ is the state before it decays or, with Late, after. With Before, o reads the state
-	// before the row. Sources: arXiv 2404.05892 (RWKV 6), 2503.14456 (RWKV 7), 2312.06635
-	// (gated linear attention), 2510.26692 (Kimi delta attention).
+	// S′ is the state before it decays or, with Late, after. With Before, o is computed
+	// from the state before the row. Sources: arXiv 2404.05892 (RWKV 6), 2503.14456 (RWKV
+	// 7), 2312.06635 (gated linear attention), 2510.26692 (Kimi delta attention).
 	Recur struct {
 		Heads        int
 		Scale        float32

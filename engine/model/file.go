@@ -15,8 +15,8 @@ import (
 // maxLayers limits how much memory a hostile file can make a model allocate.
 const maxLayers = 4096
 
-// maxTrial limits the work of all Openers in the search for the nearest
-// architecture.
+// maxTrial limits the number of blocks that an Opener reads in the search for the
+// nearest architecture.
 const maxTrial = 256
 
 // File gives an Opener the hyper-parameters of its architecture and the weights. It
@@ -27,11 +27,11 @@ type File struct {
 	arch   string
 	prefix string          // first part of the keys
 	blocks int             // block_count, once it has been read
-	trunk  int             // blocks before the ones that only predict further tokens
+	trunk  int             // number of blocks before the blocks that only predict further tokens
 	used   map[string]bool // tensors that were bound
 	err    error
 	// A trial continues to bind tensors after an error, and lists the missing
-	// ones.
+	// tensors.
 	trial   bool
 	missing []string
 }
@@ -103,8 +103,8 @@ func (f *File) FloatOr(key string, def float32) float32 {
 }
 
 // Factor returns an optional number by which values are multiplied, divided or
-// bounded. It is 0 for none, or has a magnitude of at most maxFactor, which is
-// a thousand times what known models use.
+// bounded. It is 0 for none, or from 1/maxFactor to maxFactor, which is a thousand
+// times what known models use.
 func (f *File) Factor(key string, def float32) float32 {
 	v := f.FloatOr(key, def)
 	if v != 0 && !(v >= 1.0/maxFactor && v <= maxFactor) {
@@ -391,8 +391,8 @@ func (f *File) Config() Config {
 	return c
 }
 
-// vocabulary returns the number of tokens in the file's list or, without a list,
-// in its metadata. 0 means that the embedding determines it.
+// vocabulary returns the length of the file's token list, else vocab_size, else the
+// number of rows of the embedding. 0 means unknown.
 func (f *File) vocabulary() int {
 	if v, ok := f.gguf.KV.Value("tokenizer.ggml.tokens"); ok && v.Len() > 0 {
 		return v.Len()

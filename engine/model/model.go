@@ -31,15 +31,16 @@ type Config struct {
 	Layers  int
 	Embd    int
 	Vocab   int // width of the logits
-	Context int // trained length
+	Context int // context length in training, in tokens
 	// Embedding models return one pooled row per sequence instead of logits.
 	Embedding bool
 	Pooling   graph.PoolKind
 	// Whole models predict masked tokens from both sides. Their rows see the whole text, which
 	// must be one batch, so they do not generate token by token.
 	Whole bool
-	// Deep is the number of blocks that each add a part of a picture's rows, in
-	// addition to the embedding.
+	// Deep is the number of blocks, from the first, after which another part of a
+	// picture's rows is added to the activations. One more part is the picture's
+	// embedding.
 	Deep int
 	// Encoder models first read another text with an encoder; see TwoTexts.
 	Encoder bool
@@ -65,12 +66,12 @@ func (c *Config) CheckTokens(tokens []llm.Token) error {
 // Inputs are the options of a forward pass.
 type Inputs struct {
 	Context int // tokens of the longest sequence, which determines the factors of long-RoPE models
-	// Pool replaces the logits by one row per sequence, as Config.Pooling
+	// Pool replaces the logits with one row per sequence, as Config.Pooling
 	// defines.
 	Pool bool
 	// Pictures lets the batch supply the embeddings and coordinates of rows.
 	Pictures bool
-	// Hidden replaces the logits by the rows after the last norm.
+	// Hidden replaces the logits with the rows after the last norm.
 	Hidden bool
 	// Encoded is the encoder's result for the decoder of an encoder-decoder model. nil
 	// means that no text was encoded.
@@ -86,8 +87,8 @@ type Encoded struct {
 // TwoTexts is a Model whose decoder reads the encoder's result for another
 // text.
 type TwoTexts interface {
-	// Encode records the encoder's pass. Its result has a row for each output
-	// row.
+	// Encode records the encoder's pass. The result has one row for each output row
+	// of the batch.
 	Encode(g *graph.Builder, in Inputs) graph.Value
 }
 
@@ -101,8 +102,8 @@ type Model interface {
 // Opener reads hyper-parameters and binds weights.
 type Opener func(*File) (Model, error)
 
-// Arch is an architecture: how its files are opened, and which of their tensors
-// no pass reads.
+// Arch is an architecture: how its files are opened, and which of their tensors no
+// forward pass reads.
 //
 //	model.Register("qwen2", model.Arch{Open: openQwen2})
 //
@@ -111,14 +112,15 @@ type Opener func(*File) (Model, error)
 // comment that explains it.
 type Arch struct {
 	Open Opener
-	// Unread lists patterns of such tensors, as in path.Match: "*" matches any
-	// part of a name. unreadByAll is added to the list of every architecture.
+	// Unread lists patterns of tensors that do not affect answers, as in
+	// path.Match: "*" matches any part of a name. unreadByAll is added to the list
+	// of every architecture.
 	Unread []string
 	// Required lists patterns of tensors that are optional in most architectures but
 	// always present in this one. A test checks that Open requires them.
 	Required []string
-	// Ahead means that files may end in blocks that predict further tokens,
-	// counted by nextn_predict_layers. They are not read.
+	// Ahead means that the last blocks of a file may only predict further tokens.
+	// nextn_predict_layers counts these blocks, which are not read.
 	Ahead bool
 	// Encoder means that models only compute embeddings, whatever
 	// attention.causal is.

@@ -23,9 +23,9 @@ func unknown(f *gguf.File) error {
 // relative is the result of opening a file as another architecture.
 type relative struct {
 	arch    string
-	reads   int      // tensors of the file
+	reads   int      // number of the file's tensors that the architecture reads
 	lacks   []string // tensors that are missing or have another shape
-	ignores []string // tensors of the file
+	ignores []string // tensors of the file that the architecture does not read
 }
 
 func (r *relative) score() int { return r.reads - len(r.lacks) - len(r.ignores) }
@@ -37,7 +37,7 @@ func nearest(f *gguf.File) (best relative, ok bool) {
 		a := archs[name]
 		file := NewFile(f)
 		file.arch, file.trial = name, true
-		_, _ = a.Open(file) // missing tensors are listed
+		_, _ = a.Open(file) // errors are ignored; file.missing lists the missing tensors
 		r := relative{arch: name, reads: len(file.used), lacks: file.missing}
 		for _, tensor := range file.Unbound() {
 			if a.needs(tensor) {

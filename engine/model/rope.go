@@ -4,20 +4,20 @@ import "math"
 
 // Rope holds the rotary hyper-parameters of a model.
 type Rope struct {
-	Dims    int // rotated columns of a head
+	Dims    int // number of rotated columns of a head
 	Base    float32
 	Type    string // none, linear, yarn, longrope
 	Factor  float32
-	Context int // trained length before scaling
+	Context int // context length in training, before scaling, in tokens
 
 	BetaFast, BetaSlow float32
 	Attn               float32 // factor of sine and cosine; 0 means 1
 	Ext                float32 // share of YaRN's extrapolation
-	// Magnitude is how YaRN scales sine and cosine with the factor. It is
-	// mscale divided by mscale_all_dim of the paper's code, where
-	// mscale_all_dim is 0 for none.
+	// Magnitude and MagnitudeAll are mscale and mscale_all_dim of the paper's code.
+	// They determine how YaRN scales sine and cosine with Factor. MagnitudeAll is 0
+	// for none.
 	Magnitude, MagnitudeAll float32
-	// Factors divide the frequency of each pair (llama3, longrope). It may be
+	// Factors divide the frequency of each pair (llama3, longrope). Factors may be
 	// nil.
 	Factors []float32
 	// Axes selects the coordinate that rotates each pair, in rows that have
@@ -65,8 +65,8 @@ func (f *File) Rope(dims int) Rope {
 	return r
 }
 
-// Finite returns r.Table(). It calls f.Fail if a value is not finite or out of
-// bounds.
+// Finite returns r.Table(). It calls f.Fail if a value is out of bounds or not
+// finite.
 func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	freqs, scale = r.Table()
 	ok := r.Base > 1 && r.Base <= maxBase && scale-scale == 0
@@ -79,7 +79,7 @@ func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	return freqs, scale
 }
 
-// Limits of a table. Known models have bases up to 1e11.
+// Limits of Dims and Base. Known models have bases up to 1e11.
 const (
 	maxDims = 1 << 16
 	maxBase = 1e16
@@ -187,8 +187,7 @@ func (r Rope) magnitude(m float32) float32 {
 	return float32(1 + 0.1*float64(m)*math.Log(float64(r.Factor)))
 }
 
-// correction returns the pair that makes rot full rotations over the trained
-// length.
+// correction returns the pair that makes rot full rotations over Context positions.
 func (r Rope) correction(rot float32, round func(float64) float64) float64 {
 	return round(float64(r.Dims) * math.Log(float64(r.Context)/(float64(rot)*2*math.Pi)) / (2 * math.Log(float64(r.Base))))
 }

@@ -67,8 +67,8 @@ func (f *File) Filter(name string, taps, columns int) *graph.Weight {
 	return &w
 }
 
-// Spread returns a vector in which each of the n values of a required tensor of
-// shape [1, n] is repeated times times.
+// Spread returns a vector with times copies of each of the n values of a required
+// tensor of shape [1, n].
 func (f *File) Spread(name string, n, times int) *graph.Weight {
 	return f.spread(f.Weight(name, 1, n), n, times)
 }

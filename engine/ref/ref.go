@@ -29,7 +29,7 @@ type Machine struct {
 	layout  *layout.Layout
 	weights map[*graph.Weight][]float64
 	cells   map[cell][]float64 // decoded rows with all KV heads
-	keys    map[cell][]float64 // rows of K whose scores are more than a product with the decoded row
+	keys    map[cell][]float64 // for types with a residual: vectors whose product with a query is the score
 	units   map[head][]prepared
 	states  map[state][]float64
 	rows    Rows
@@ -61,7 +61,7 @@ type state struct {
 // Rows caches the decoded rows of heads, so that each is computed once.
 type Rows map[given]returned
 
-// given is a row and its type. at only matters for types that store it.
+// given is a row and its type. The field at matters only for types that store it.
 type given struct {
 	t      *kv.Type
 	at     kv.At
@@ -348,10 +348,10 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 	return r
 }
 
-// tier returns the tier in which a row at pos reads position p. A pinned
-// position is always read from the pinned tier. Pages that are exact
-// for pos, see FirstExact, are read in exact form. Source: spec gw-formats.md
-// "Window and sinks, exactly".
+// tier returns the tier in which a row at pos reads position p. A pinned position
+// is always read from the pinned tier. Pages that are exact for pos (see
+// FirstExact) are read in exact form. Source: spec gw-formats.md "Window and sinks,
+// exactly".
 func (m *Machine) tier(layer int, side kv.Side, p, pos int) layout.Tier {
 	if m.layout == nil {
 		return layout.Packed

@@ -55,8 +55,8 @@ func quantises(t *gguf.Tensor) bool {
 	return !slices.ContainsFunc(kept, func(part string) bool { return strings.Contains(t.Name, part) })
 }
 
-// chooser picks the types of the tensors of one model. It must get them in the
-// order of byLayer.
+// chooser picks the types of one model's tensors. Tensors must come in the order of
+// byLayer.
 type chooser struct {
 	mix
 	tied    bool // the embedding is the output matrix
@@ -106,8 +106,8 @@ func layerOf(name string) int {
 // byLayer orders tensors by layer. Tensors without a layer come first.
 func byLayer(a, b *gguf.Tensor) int { return cmp.Compare(layerOf(a.Name), layerOf(b.Name)) }
 
-// more reports whether layer i of n gets more bits. These are the first and
-// last eighth, and every third layer in between.
+// more reports whether layer i of n gets more bits. The first and last eighth of
+// the layers do, and every third layer in between.
 func more(i, n int) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
 
 // pick returns the new type of a tensor. Tensors must come in the order of

@@ -25,15 +25,15 @@ var ErrQuantize = errors.New("quantize")
 
 // Result describes what Quantize did.
 type Result struct {
-	Types         map[dtype.Type]int // tensors of each type in the new file
-	Changed       int                // tensors whose type changed
+	Types         map[dtype.Type]int // number of tensors of each type in the new file
+	Changed       int                // number of tensors whose type changed
 	Before, After int64              // bytes of tensor data
 }
 
-// Quantize writes a copy of a model whose matrices have the type to, one of
-// Types. Matrices of F32, F16 and BF16 change, and others stay. The new file
-// appears under its name when it is complete. progress is called with the share
-// of the work that is done, and its error cancels the work. It may be nil.
+// Quantize writes a copy of a model with matrices of another type, one of Types.
+// Matrices of F32, F16 and BF16 change, and others stay. The new file appears under
+// its name when it is complete. progress is called with the share of the work that
+// is done, and its error cancels the work. progress may be nil.
 func Quantize(ctx context.Context, in, out, to string, progress func(share float64) error) (Result, error) {
 	i := slices.IndexFunc(mixes, func(m mix) bool { return strings.EqualFold(m.name, to) })
 	if i < 0 {

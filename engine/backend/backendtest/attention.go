@@ -28,12 +28,12 @@ type Attention struct {
 	SinkLogits     bool
 	MLA            bool
 	Exact          kv.Window
-	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
+	Chunks         []int // rows of the first sequence in each batch; nil: 150, 1, 70, 1
 	Outliers       bool  // some large values in every row
 	Hostile        bool  // NaN and infinity in some rows
 	Float          bool  // the backend uses float arithmetic for packed types
 	Both           bool  // rows see later rows
-	Chunk          int   // positions that see each other; 0 for all
+	Chunk          int   // rows see only their own chunk of this many positions; 0 for all
 	ALiBi          float32
 	Relative       bool
 }
@@ -114,7 +114,7 @@ func (a *answers) of(i int, b *llm.Batch) [][]float64 {
 // misses measures the difference between a run and an oracle.
 type misses struct {
 	largest     float64
-	want2, off2 float64 // sums of squares: of the oracle, of the differences
+	want2, off2 float64 // sums of squares of the oracle's values and of the differences
 }
 
 // rms returns the length of the differences relative to the length of the

@@ -117,9 +117,9 @@ func (c *attentionCase) valueSizes(t *kv.Type) (s sizes) {
 // as much. In int8, the error of a query value is at most half a 127th of the
 // largest value of its block, and the error of a level is at most half a 127th of
 // the outermost level. A weight has the relative error of its score. The output is
-// a mean of values, and its error is that share of their spread. Its own sum over
-// the context rounds in the same way. In int8, a weight is also rounded by half a
-// 255th of the largest weight of its page.
+// a weighted mean of values, and its error is this share of their spread. The sum
+// over the context adds rounding errors of its own. In int8, a weight is also
+// rounded by half a 255th of the largest weight of its page.
 func (c *attentionCase) bound() float64 {
 	s, l := c.sizes(), &c.layout.Layers[0]
 	const eps = 0x1p-24

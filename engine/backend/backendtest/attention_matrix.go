@@ -29,12 +29,12 @@ var matrixChunks = []int{66, 1, 1, 28}
 // matrix with the longer batches.
 var pairChunks = []int{65, 1, 4}
 
-// matrixWindows are the exact windows of the attention matrix: less than a
-// page, one page, about one page, and more.
+// matrixWindows are the exact windows of the attention matrix: less than a page,
+// one page, pinned positions only, and more than a page.
 var matrixWindows = []kv.Window{{Newest: 1}, {Pinned: 4, Newest: 64}, {Pinned: 3}, {Pinned: 64, Newest: 70}, {Newest: 200}}
 
-// windowChunks are the numbers of rows per batch for exact windows: chunks that
-// end inside a page, single rows, and a chunk that leaves pages behind.
+// windowChunks are the numbers of rows per batch for exact windows: chunks that end
+// inside a page, single rows, and a chunk that moves whole pages out of the window.
 var windowChunks = []int{70, 1, 1, 60, 1, 170, 1}
 
 // matrix is a run of AttentionMatrix.
@@ -45,7 +45,7 @@ type matrix struct {
 
 	// The shape that was checked last, and what its cases share.
 	shape shape
-	exact *answers // exact attention
+	exact *answers // answers of an oracle with an exact cache
 	rows  ref.Rows
 	sizes map[sizesOf]sizes
 }
@@ -69,7 +69,7 @@ type shape struct{ heads, kvHeads, dimK, dimV, chunks int }
 // once. With -short, for emulated processors, each type runs at two head sizes
 // and with one window, and pairs are skipped.
 //
-// Names that become the same forms at a head size have the same layout, which
+// Types that have the same forms at a head size have the same layout there, which
 // runs once.
 func AttentionMatrix(t T, d backend.Driver, o backend.Options) {
 	o.Unchecked = true
@@ -97,7 +97,7 @@ func AttentionMatrix(t T, d backend.Driver, o backend.Options) {
 	}
 }
 
-// check checks a case in some arithmetics. The oracle runs once for all of
+// check checks a case in the given arithmetics. The oracle runs once for all of
 // them.
 func (m *matrix) check(t T, a Attention, arithmetics ...string) {
 	c := newAttentionCase(t, a)
@@ -125,7 +125,7 @@ func (m *matrix) check(t T, a Attention, arithmetics ...string) {
 	}
 }
 
-// types checks each type against f32.
+// types checks each type with f32 on the other side.
 func (m *matrix) types(t T) {
 	for i, typ := range kv.Types() {
 		t.Run(typ.Name, func(t T) {
@@ -204,10 +204,10 @@ func (m *matrix) pairsAt(t T, dim, heads int, arithmetics ...string) {
 	}
 }
 
-// judgeFormat compares a run with exact attention. On Gaussian rows, the error
-// of a score is the relative error e of its key, so the error of a weight is a
-// factor of exp(e). A value has its own error. The relative error of the output
-// is the root of the sum of both squares. The bound is half as much again,
+// judgeFormat compares a run with exact attention. On Gaussian rows, the error of a
+// score is the relative error e of its key, so the error of a weight is a factor of
+// exp(e). A value has its own error. The relative error of the output is the root
+// of the sum of the squares of both errors. The bound is about 1.5 times that,
 // because there are only 48 rows.
 func (m *matrix) judgeFormat(t T, c *attentionCase, e misses) {
 	t.Helper()
@@ -229,10 +229,10 @@ func (m *matrix) distortionOf(t *kv.Type) float64 {
 	return d
 }
 
-// distortion returns the mean square error of a type on Gaussian rows, as a
-// share of their variance. It is the error of the type's code book. If the
-// levels are spread over the largest value of a block, it is the error of a
-// uniform step, and the largest value is taken as four standard deviations.
+// distortion returns the mean square error of a type on Gaussian rows, as a share
+// of their variance. It is the error of the type's code book. If the levels are
+// evenly spaced up to the largest value of a block, it is the error of a uniform
+// step, and the largest value is taken as four standard deviations.
 func distortion(t *kv.Type) float64 {
 	if t == nil {
 		return 0

@@ -154,7 +154,7 @@ func (s *suite) experts(t T) {
 			{Experts: 8, Used: 8, Gating: graph.Softmax},
 		} {
 			bound := matrixBound(ty, cols)
-			wide := func(top float64) float64 { return bound(top) * 40 } // the down matrix adds up 32 columns of it
+			wide := func(top float64) float64 { return bound(top) * 40 } // the down matrix sums 32 columns with this error
 			s.run(t, testCase{width: cols, bound: wide, build: func(g *graph.Builder, x graph.Value) graph.Value {
 				route := g.Route(g.Slice(x, 0, 5, 8), r)
 				y := g.Act(g.ExpertLinear(x, route, up, ub), graph.Tanh)

@@ -18,9 +18,10 @@ import (
 // hostile holds NaN, infinity, and values at and beyond the range of f16.
 var hostile = []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
 
-// counters checks the counts of written rows. Blocks whose scale does not fit f16 are
-// counted as by the types' own encoders, by side and in every tier that has a place
-// for the row. Rows of a KV head with NaN or infinity are counted once.
+// counters checks the counts of written rows. Blocks whose scale does not fit f16
+// must be counted as the types' own encoders count them, by side and in every tier
+// that has a place for the row. Rows of a KV head with NaN or infinity are counted
+// once.
 func (s *suite) counters(t T) {
 	list := []Attention{
 		{K: "f16", V: "q5_1", DimK: 64, DimV: 96, Exact: kv.Window{Pinned: 4, Newest: 32}},
@@ -44,8 +45,8 @@ func (s *suite) counters(t T) {
 	}
 }
 
-// poison puts hostile values into rows of q, k and v. They are in the first rows of
-// K and the last rows of V. If V has no rows of its own, they are in K's rows.
+// poison puts each hostile value into K of one row and into V of another. With MLA,
+// only K is read.
 func (a *Attention) poison(x []float32) {
 	width := len(x) / vocab
 	for i, v := range hostile {
@@ -145,14 +146,14 @@ func saturated(y *layout.Layer, l *layout.Side, x []float32, pos, length int) (n
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
 	for _, tier := range []layout.Tier{layout.Pinned, layout.Exact, layout.Packed} {
 		form := l.Form(tier)
-		last := pos | (kv.PageCells - 1) // last position of its page; the page stays exact while a row may read it so
+		last := pos | (kv.PageCells - 1) // last position of its page; the page stays exact while a row may read its exact form
 		waits := tier == layout.Packed && l.PackedByPage() && last > length-y.Exact.Newest
 		if form == nil || waits || tier == layout.Pinned && pos >= y.Exact.Pinned {
 			continue
 		}
 		row := make([]byte, form.RowBytes(l.HeadDim))
 		n += int64(form.Encode(row, x, at))
-		if tier == layout.Exact && l.PackedByPage() { // packed from the exact form
+		if tier == layout.Exact && l.PackedByPage() { // the packed form is made from the exact form
 			x = make([]float32, l.HeadDim)
 			form.Decode(x, row, at)
 		}

@@ -12,9 +12,9 @@ import (
 	"godwit/engine/llm"
 )
 
-// largest checks rows of which only the largest logits are wanted. These must be
-// present, the lowest tokens among equals, and every other logit must be correct or
-// minus infinity. One batch has decode steps, and one has a prompt.
+// largest checks rows of which only the n largest logits are needed. These must be
+// present (the lowest tokens among equals), and every other logit must be correct
+// or minus infinity. One batch has decode steps, and one has a prompt.
 func (s *suite) largest(t T) {
 	const width = 5000
 	in := newInput(9)
@@ -59,8 +59,8 @@ func (s *suite) largest(t T) {
 	}
 }
 
-// missing returns the first token with a wrong logit. A logit beyond the n largest
-// may also be minus infinity. It returns -1 if all are right.
+// missing returns the first token with a wrong logit, or -1. A logit that is not
+// among the n largest may also be minus infinity.
 func missing(got, want []float32, n int) int {
 	order := make([]int, len(want))
 	for i := range order {

@@ -37,8 +37,8 @@ func (s *suite) rare(t T) {
 	t.Run("chosen positions", s.chosen)
 }
 
-// chosen checks attention to positions that a separate set of keys chooses, over
-// some batches.
+// chosen checks attention to positions that an index with its own keys chooses,
+// over several batches.
 func (s *suite) chosen(t T) {
 	const heads, dim, width = 3, 32, 2*32 + 2*32 + 3*32 + 32 + 3
 	in := newInput(10)

@@ -1,9 +1,9 @@
 // Package backendtest is the conformance suite of backends: every op of a
 // plan, run on a device and compared with the float64 oracle.
 //
-// Bounds are not tuned. A sum of n products in float32 is off by at most
-// n·2⁻²⁴ times the sum of the magnitudes; a matrix whose activations are
-// rounded to int8 in blocks by at most half a step of every activation.
+// Bounds are not tuned. A sum of n products in float32 is off by at most n·2⁻²⁴
+// times the sum of the magnitudes. A matrix whose activations are rounded to int8
+// in blocks is off by at most half a step of every activation.
 package backendtest
 
 import (
@@ -28,8 +28,8 @@ import (
 const vocab = 48
 
 // Run checks every op of a driver's first device. lacks lists the features for
-// which the device reports that it has no kernel, as in its errors. Each of
-// them must be reported, and no others.
+// which the device has no kernel, as its errors name them. The device must report
+// each of them, and no others.
 func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	o.Unchecked = true // some cases are hostile on purpose
 	b, err := d.Open(0, o)
@@ -74,7 +74,7 @@ type Lacker interface{ Lacks() []string }
 
 type suite struct {
 	b     backend.Backend
-	lacks map[string]bool // whether it was reported
+	lacks map[string]bool // whether the device reported the feature as lacking
 }
 
 // compile compiles a plan. It returns nil if the device is known to lack a
@@ -136,7 +136,7 @@ func encode(t dtype.Type, x []float32) []byte {
 	return b
 }
 
-// cell is one case: a graph over an input of the given width.
+// testCase is one case: a graph over an input of the given width.
 type testCase struct {
 	name  string
 	width int
@@ -144,7 +144,7 @@ type testCase struct {
 	// bound returns the largest allowed difference, given the largest magnitude
 	// of the oracle's output.
 	bound func(top float64) float64
-	rows  int // rows per batch; 0: 7
+	rows  int // rows per batch; 0 means 7
 }
 
 // ulps returns a bound of n float32 roundings of the largest value.

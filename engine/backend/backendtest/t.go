@@ -41,8 +41,8 @@ var checkedDims = []int{64, 128}
 
 // Check runs the suite of Run on a driver's first device, and checks every cache type
 // that the device supports, paired with itself. progress is called with the name of
-// each part when it begins. It may be nil. Failures are in the result. The error is
-// the error of ctx.
+// each part when the part begins. progress may be nil. Failures are in the result.
+// The error is the error of ctx.
 func Check(ctx context.Context, d backend.Driver, o backend.Options, progress func(name string)) (Result, error) {
 	o.Unchecked = true // some cases are hostile on purpose
 	start := time.Now()
@@ -88,7 +88,7 @@ type check struct {
 
 type results struct {
 	ctx      context.Context
-	cases    int // subtests without cases of their own
+	cases    int // number of subtests that contain no other case
 	failures []Failure
 	progress func(name string)
 }

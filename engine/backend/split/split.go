@@ -4,8 +4,8 @@
 //	b := split.New(cpu, gpu, 12) // layers 0 to 11 on the CPU
 //	p, err := b.Compile(ctx, plan, layout, sizes)
 //
-// Each device holds the weights and the cache of its own layers. One row of
-// activations per token crosses, through the host.
+// Each device holds the weights and the cache of its own layers. For each token,
+// one row of activations passes through the host to the second device.
 package split
 
 import (
@@ -93,7 +93,7 @@ type program struct {
 	layouts    [2]layout.Layout
 	plan       *graph.Plan
 	layer      int
-	width      int // values per row that are passed on
+	width      int // number of values per row that pass from the first device to the second
 	crossing   []float32
 	b1, b2     llm.Batch
 }

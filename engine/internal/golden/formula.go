@@ -18,7 +18,7 @@ import (
 type Model struct {
 	Name, Header string
 	Seed         uint64
-	Tensors      []rule               // rules for the tensors without values, in file order
+	Tensors      []rule               // rules for the tensors that are not in Values, in file order
 	Values       map[string][]float32 // values of tensors without a formula
 	dir          string               // folder of Header
 
@@ -40,7 +40,7 @@ type Model struct {
 type Run struct {
 	Tokens    []llm.Token
 	Encoder   []llm.Token // input of an encoder-decoder model
-	Prefill   int         `json:"n_prefill"` // tokens in one batch
+	Prefill   int         `json:"n_prefill"` // number of tokens in the first batch
 	Positions []int
 	Context   int `json:"n_ctx"`
 	Offset    int `json:"prefill_offset"`

@@ -1,9 +1,10 @@
 // Package golden finds the conformance data for tests.
 //
-// Most of it comes with the clone, in engine/testdata/golden, and its absence is
-// a failure. $GODWIT_GOLDEN, or else ../shared/golden beside the repository, is a
-// folder with the same layout that adds to it: a file that both have is read
-// there, and tests of what only it may have are skipped without it.
+// Most of it comes with the clone, in engine/testdata/golden, and its absence is a
+// failure. $GODWIT_GOLDEN, or else ../shared/golden beside the repository, is an
+// additional folder with the same layout. A file that is in both is read from the
+// additional folder. Tests of data that no clone has are skipped without that
+// folder.
 package golden
 
 import (
@@ -76,7 +77,7 @@ func testdata() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "testdata")
 }
 
-// added returns the folder that adds to the clone's data.
+// added returns the additional folder.
 func added() string {
 	if dir := os.Getenv("GODWIT_GOLDEN"); dir != "" {
 		return dir

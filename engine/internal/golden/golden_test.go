@@ -85,13 +85,13 @@ func (r *recorder) Fatalf(string, ...any) { r.failed = true; runtime.Goexit() }
 func (r *recorder) Fatal(...any)          { r.failed = true; runtime.Goexit() }
 func (r *recorder) Skipf(string, ...any)  { r.skipped = true; runtime.Goexit() }
 
-// Missing data of the clone fails a test. Data that only the other folder may
-// have skips it, with and without CI set.
+// A test fails if data of the clone is missing. It is skipped, with and without CI
+// set, if data that only the additional folder may have is missing.
 func TestPath(t *testing.T) {
 	for _, ci := range []string{"", "true"} {
 		t.Setenv("CI", ci)
 		for _, c := range []struct {
-			added           []string // files of the other folder
+			added           []string // files of the additional folder
 			name            string
 			failed, skipped bool
 			from            string // "clone" or "added"
@@ -134,7 +134,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A file that is in the list but not in the clone fails, even if the other
+// A file that is in the list but not in the clone fails, even if the additional
 // folder has it.
 func TestMissingFromClone(t *testing.T) {
 	for _, name := range []string{"kv/index.json", "arch/manifest.json", "models/quant", "chat-templates/renders.json"} {
