@@ -255,7 +255,7 @@ describe('a chat', () => {
 });
 
 describe('what is written and not sent', () => {
-  /** Waits until the browser stores the given number of drafts and the windows are open. */
+  /** Waits until the browser stores the given number of drafts and the given number of windows is open. */
   const keeps = (page, drafts, windows = 1) =>
     page.waitForFunction(
       async ([drafts, windows]) =>

@@ -90,7 +90,7 @@ export const get = <T>(path: string, signal?: AbortSignal) => call<T>('GET', pat
 export const post = <T = void>(path: string, body: unknown = {}) => call<T>('POST', path, body);
 export const remove = (path: string) => call('DELETE', path);
 
-/** Reports whether a word is the name of a model, whose capitalisation must stay. */
+/** Reports whether a word is the name of a model. The capitalisation of such a word is kept. */
 export const names = { has: (_: string): boolean => false };
 
 /** Returns an error's message as a sentence. A name at its start keeps its capitalisation. */

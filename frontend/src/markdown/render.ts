@@ -27,9 +27,9 @@ export const renderer: RendererObject = {
     if (!safeLink(href)) return `<span class="image">${name}</span>`;
     return `<a class="image" href="${escape(href)}" target="_blank" rel="noopener noreferrer">${name}</a>`;
   },
-  // A blank line that arrives later makes a whole list loose. Rendered items
-  // must stay valid then, so the text of an item is a paragraph in tight lists
-  // too. Both kinds of lists look the same.
+  // A blank line that arrives later makes a whole list loose. So that items that
+  // are already rendered stay valid, the text of an item is a paragraph in tight
+  // lists too. Tight and loose lists look the same.
   listitem({ tokens, task }) {
     const box = tokens[0]?.type === 'checkbox' ? [tokens[0]] : [];
     return `<li${task ? ' class="task"' : ''}>${this.parser.parse(tokens.slice(box.length).map((token, i) => paragraph(token, i === 0 ? box : [])))}</li>\n`;

@@ -40,8 +40,8 @@ interface Followed {
 type Here = () => boolean;
 
 /**
- * The open chat. Of a long chat, it holds only some messages. They are called the window,
- * and first is the depth of the earliest one.
+ * The open chat. If the chat is long, only some of its messages are held. They are called
+ * the window, and first is the depth of the earliest message in it.
  */
 class Open {
   id = $state(0);

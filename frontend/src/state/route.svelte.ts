@@ -32,7 +32,7 @@ export function address(to: Route): string {
   }
 }
 
-/** The page's location. again counts requests to go to the current location. */
+/** The page's location. again counts calls of go with the current location. */
 export const route = $state<{ now: Route; again: number }>({ now: parse(location.hash), again: 0 });
 
 addEventListener('hashchange', () => {
