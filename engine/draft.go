@@ -16,6 +16,12 @@ func NGram(prediction []llm.Token) sched.Drafter {
 
 // drafter returns a drafter for a request.
 func (e *Engine) drafter(r *Request) (sched.Drafter, error) {
+	if e.draft != nil {
+		return e.draft.drafter(r), nil
+	}
+	if e.p.Options.Drafter == nil {
+		return nil, nil
+	}
 	var prediction []llm.Token
 	if r.Prediction != "" {
 		tok, err := e.model.Tokenizer()

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"godwit/engine/backend"
-	"godwit/engine/backend/split"
 	"godwit/engine/cpu"
 	"godwit/engine/gguf"
 	"godwit/engine/grammar"
@@ -93,6 +92,8 @@ type Options struct {
 	// step verifies several tokens, as with [NGram]. The answers do not change. nil:
 	// one token per step.
 	Drafter func(prediction []llm.Token) sched.Drafter
+	Draft   Draft     // a model that proposes tokens, in place of Drafter
+	draft   *Prepared // the plan of that model
 
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
@@ -139,6 +140,7 @@ type Engine struct {
 	cache    *pages.Cache
 	sched    *sched.Sched
 	embed    embedder
+	draft    *drafting // nil: no draft model
 	pictures *pictures // nil: text only
 	log      *slog.Logger
 	warned   bool // saturated scales were logged; used only on the scheduler's goroutine
@@ -163,28 +165,6 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	return open(ctx, path, onCPU)
 }
 
-// deviceError is the reason why a device other than the CPU cannot run a model.
-type deviceError struct{ error }
-
-func (e *deviceError) Unwrap() error { return e.error }
-
-// otherDevice marks an error of a device other than the CPU.
-func otherDevice(o Options, err error) error {
-	if err == nil || errors.Is(err, backend.ErrDamaged) || !onDevice(o) || o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return &deviceError{err}
-}
-
-// unableDevice is otherDevice for an error from before the device was used. Such an
-// error may be about the options instead.
-func unableDevice(o Options, err error) error {
-	if errors.Is(err, ErrMemory) || errors.Is(err, backend.ErrUnsupported) {
-		return otherDevice(o, err)
-	}
-	return err
-}
-
 // open loads a model in steps. Each step makes a value from the results of earlier
 // steps.
 func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
@@ -197,6 +177,11 @@ func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
 			err = errors.Join(err, x.close())
 		}
 	}()
+	if o.Draft.Path != "" {
+		if err := x.model.checkDraft(o.Draft.Path); err != nil {
+			return nil, err
+		}
+	}
 	if err := x.encode(ctx, o); err != nil {
 		return nil, err
 	}
@@ -208,12 +193,17 @@ func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
 	if err != nil {
 		return nil, unableDevice(o, err)
 	}
-	c, err := x.compile(ctx, p, claim, w.progress)
+	d, err := x.openDraft(ctx, &o, p.Context)
 	if err != nil {
 		o.Memory.drop(claim)
 		return nil, err
 	}
-	return x.engine(p, c, claim), nil
+	c, err := x.compile(ctx, p, claim, w.progress)
+	if err != nil {
+		o.Memory.drop(claim)
+		return nil, errors.Join(err, d.close())
+	}
+	return x.engine(p, c, claim, d), nil
 }
 
 // opened is an open model and an open device. The cache is not planned yet.
@@ -313,9 +303,9 @@ func (p *Prepared) compile(ctx context.Context, b backend.Backend, s backend.Siz
 }
 
 // engine starts the scheduler for a compiled model.
-func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
+func (x *opened) engine(p *Prepared, c *compiled, claim *claim, d *drafting) *Engine {
 	m, g := x.model, p.graph
-	e := &Engine{model: m, p: p, backend: x.backend, prog: c.prog, claim: claim, cache: c.cache, log: x.log}
+	e := &Engine{model: m, p: p, backend: x.backend, prog: c.prog, claim: claim, cache: c.cache, draft: d, log: x.log}
 	e.grammarTokens = sync.OnceValues(func() (*grammar.Tokens, error) {
 		t, err := m.Tokenizer()
 		if err != nil {
@@ -337,7 +327,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	o := sched.Options{
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
 		Queue:      cmp.Or(p.Options.Queue, DefaultQueue),
-		StateModel: len(g.States) > 0, SingleRows: x.backend.Info().Backend != cpu.Driver{}.Name(), Observe: p.Options.Observe, Ended: e.warnSaturated,
+		StateModel: len(g.States) > 0, SingleRows: x.backend.Info().Backend != cpu.Driver{}.Name(), Observe: d.observe(p.Options.Observe), Ended: e.warnSaturated,
 		Shift: p.Options.ContextShift, Splice: p.Options.ReuseShifted, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
 	}
 	if err == nil && !m.Config().Embedding {
@@ -370,39 +360,13 @@ func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func(
 	})
 }
 
-// device opens the device, and also the CPU if the device runs only the last layers.
-func (m *Model) device(o Options) (backend.Backend, error) {
-	host := cpu.Driver{}
-	if !onDevice(o) {
-		return host.Open(0, o.backend())
-	}
-	onHost := m.hostLayers(o)
-	b, err := o.Driver.Open(o.Device, o.backend())
-	if err != nil || onHost == 0 || o.Driver.Name() == host.Name() {
-		return b, err
-	}
-	first, err := host.Open(0, o.backend())
-	if err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
-	return split.New(first, b, onHost), nil
-}
-
-// hostLayers returns the number of leading layers that always run on the CPU.
-func (m *Model) hostLayers(o Options) int {
-	if o.GPULayers == nil {
-		return 0
-	}
-	return max(0, m.Config().Layers-max(0, *o.GPULayers))
-}
-
 // Close ends all requests and frees the model.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		e.sched.Close()
 		e.p.Options.Memory.drop(e.claim)
 		e.p.Options.Memory.drop(e.embed.claim)
-		e.closed = errors.Join(e.embed.close(), e.prog.Close(), e.backend.Close(), e.model.Close())
+		e.closed = errors.Join(e.draft.close(), e.embed.close(), e.prog.Close(), e.backend.Close(), e.model.Close())
 	})
 	return e.closed
 }

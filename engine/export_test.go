@@ -89,3 +89,6 @@ func (m *Model) Roles(t testing.TB, text string) []string {
 	prompt := tok.EncodeText(text, false, true)
 	return roles(tok, prompt, borders(tok, prompt))
 }
+
+// DraftFreely makes the draft model propose as many tokens as possible.
+func (e *Engine) DraftFreely() { e.draft.costs.Free = true }

@@ -151,10 +151,8 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	g.sampler.Prime(g.prompt)
-	if e.p.Options.Drafter != nil {
-		if g.drafter, err = e.drafter(r); err != nil {
-			return nil, err
-		}
+	if g.drafter, err = e.drafter(r); err != nil {
+		return nil, err
 	}
 	if e.p.Options.Replay != nil {
 		g.replay = e.p.Options.Replay(ctx, g.prompt)
@@ -384,6 +382,9 @@ func (g *generation) send(ev Event) {
 
 // done ends the stream.
 func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
+	if d, ok := g.drafter.(*draftOf); ok {
+		d.end()
+	}
 	if g.r.Kept != nil && st.TextKey != (PrefixKey{}) {
 		g.r.Kept(st.TextKey)
 	}

@@ -68,7 +68,42 @@ func (e *MemoryError) Unwrap() error { return ErrMemory }
 // fits. If free is 0, the free memory is unknown and the load is not compared with it.
 // If only memory is lacking, the error is a *MemoryError and the returned Prepared is
 // still complete.
-func (m *Model) Prepare(o Options, free int64) (*Prepared, error) { return m.prepare(o, free, false) }
+func (m *Model) Prepare(o Options, free int64) (*Prepared, error) {
+	if o.Draft.Path == "" || m.Config().Embedding {
+		return m.prepare(o, free, false)
+	}
+	return m.prepareDrafted(o, free)
+}
+
+// prepareDrafted is Prepare for a load with a draft model, which has the same context.
+func (m *Model) prepareDrafted(o Options, free int64) (p *Prepared, err error) {
+	d, err := OpenModel(o.Draft.Path)
+	if err != nil {
+		return nil, draftError(o.Draft.Path, err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if o.draft, err = d.Planned(o.forDraft(MinContext), 0); err != nil {
+		return nil, draftError(o.Draft.Path, err)
+	}
+	p, err = m.prepare(o, free, false)
+	if p == nil {
+		return nil, err
+	}
+	var failed error
+	if p.Options.draft, failed = d.Planned(o.forDraft(p.Context), 0); failed != nil {
+		return nil, draftError(o.Draft.Path, failed)
+	}
+	return p, err
+}
+
+// totalAt returns the memory of a load with another context, including its draft model.
+func (p *Prepared) totalAt(ctx int) int64 {
+	n := p.needAt(ctx).Total()
+	if d := p.Options.draft; d != nil {
+		n += d.needAt(ctx).Total()
+	}
+	return n
+}
 
 // prepare is Prepare. With pool, it prepares the second program, which embeds texts
 // with weights that are already loaded.
@@ -269,7 +304,7 @@ func (p *Prepared) CacheAt(ctx int) int64 {
 // Largest returns the longest context, a multiple of a page, that fits in free
 // bytes, or 0 if none does.
 func (p *Prepared) Largest(free int64) int {
-	return layout.Largest(func(n int) int64 { return p.needAt(n).Total() }, free)
+	return layout.Largest(p.totalAt, free)
 }
 
 // open returns the context of a load whose options set none. It is the model's own
@@ -287,7 +322,7 @@ func (p *Prepared) open(own int, free int64) int {
 // lack returns the error for a load that does not fit in free memory, or nil if it
 // fits.
 func (p *Prepared) lack(free int64) error {
-	wanted := p.Need.Total()
+	wanted := p.totalAt(p.Context)
 	if free <= 0 || wanted <= free {
 		return nil
 	}
@@ -295,9 +330,9 @@ func (p *Prepared) lack(free int64) error {
 	most := p.Largest
 	if p.Options.Cells > 0 {
 		e.Cells, e.Context = true, p.Options.Cells
-		fixed := p.needAt(p.Context)
+		fixed := wanted - p.CacheAt(p.Context)
 		most = func(free int64) int {
-			return layout.Largest(func(n int) int64 { return p.Layout.BytesAt(n, p.Options.UBatch) }, free-fixed.Weights-fixed.Scratch)
+			return layout.Largest(func(n int) int64 { return p.Layout.BytesAt(n, p.Options.UBatch) }, free-fixed)
 		}
 	}
 	e.Largest = most(free)
@@ -315,6 +350,10 @@ func (p *Prepared) Plan(name string) Plan {
 	plan.Events = plan.Events[:0]
 	for _, e := range p.Events {
 		plan.Events = append(plan.Events, e.String())
+	}
+	if d := p.Options.draft; d != nil {
+		of := d.Plan(d.model.Config().Name)
+		plan.Draft = &of
 	}
 	return plan
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"godwit/engine/kv/pages"
@@ -65,7 +66,7 @@ func (e *Engine) ReuseFrom(ctx context.Context, slot int) (int, error) {
 // EraseText deletes a text from idle slots and stored prefixes. key comes from
 // Request.Kept.
 func (e *Engine) EraseText(ctx context.Context, key PrefixKey) error {
-	return e.sched.EraseText(ctx, key)
+	return errors.Join(e.sched.EraseText(ctx, key), e.draft.forget(ctx))
 }
 
 // EraseSlot empties an idle slot.

@@ -52,6 +52,8 @@ func TestAccepted(t *testing.T) {
 			works = []any{[]string{"x"}}
 		case f.Kind == "innerq":
 			works = []any{"1"}
+		case f.Name == "engine.draft":
+			works = []any{"ngram"}
 		case f.Name == "engine.mmproj":
 			works = []any{"mmproj-x.gguf"}
 		default:

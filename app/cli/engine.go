@@ -81,8 +81,8 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	for _, path := range c.LoRA {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
-	if c.Draft == "ngram" {
-		o.Drafter = engine.NGram
+	if err := r.draft(&o, c); err != nil {
+		return o, err
 	}
 	o.MMProj, o.ImageLimits = c.MMProj, engine.ImageLimits{Min: c.ImageMin, Max: c.ImageMax}
 	var err error
@@ -101,6 +101,21 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	return o, nil
 }
 
+// draft sets what proposes tokens: earlier text, or a model with its own cache types.
+func (r *run) draft(o *engine.Options, c *config.Engine) (err error) {
+	if o.Draft.Want, err = cacheTypes(c.DraftTypeK, c.DraftTypeV); err != nil {
+		return usage{err}
+	}
+	switch c.Draft {
+	case "", "off":
+	case "ngram":
+		o.Drafter = engine.NGram
+	default:
+		o.Draft.Path, err = r.find(c.Draft)
+	}
+	return err
+}
+
 // maxStep converts the step limit to the engine's form, in which 0 means the
 // default.
 func maxStep(ms int) time.Duration {
@@ -110,19 +125,24 @@ func maxStep(ms int) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// cacheSettings returns the cache settings in the flags.
-func cacheSettings(c *config.Engine) (layout.Want, layout.Settings, error) {
-	var want layout.Want
-	var err error
-	if c.CacheTypeK != "" {
-		if want.K, err = kv.Parse(c.CacheTypeK); err != nil {
-			return want, layout.Settings{}, err
+// cacheTypes returns the types with these names; nil for an empty name.
+func cacheTypes(k, v string) (want layout.Want, err error) {
+	if k != "" {
+		if want.K, err = kv.Parse(k); err != nil {
+			return want, err
 		}
 	}
-	if c.CacheTypeV != "" {
-		if want.V, err = kv.Parse(c.CacheTypeV); err != nil {
-			return want, layout.Settings{}, err
-		}
+	if v != "" {
+		want.V, err = kv.Parse(v)
+	}
+	return want, err
+}
+
+// cacheSettings returns the cache settings in the flags.
+func cacheSettings(c *config.Engine) (layout.Want, layout.Settings, error) {
+	want, err := cacheTypes(c.CacheTypeK, c.CacheTypeV)
+	if err != nil {
+		return want, layout.Settings{}, err
 	}
 	s := layout.Settings{
 		Policy: c.KVPolicy, BoundaryBy: c.BoundaryBy, Strict: c.KVStrict,

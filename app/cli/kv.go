@@ -177,8 +177,11 @@ func (r *run) printPlan(p *layout.Plan, parallel int) error {
 	case ratio < 0.995:
 		fmt.Fprintf(r.out, ", %.2f times the size of f16 (%s)", 1/ratio, size(p.BytesF16))
 	}
-	_, err := fmt.Fprintln(r.out)
-	return err
+	if _, err := fmt.Fprintln(r.out); err != nil || p.Draft == nil {
+		return err
+	}
+	fmt.Fprint(r.out, "\ndraft model: ")
+	return r.printPlan(p.Draft, parallel)
 }
 
 // printAlong prints how many tokens are exact at several lengths, if the memory of

@@ -79,13 +79,14 @@ func (s *Sched) planDecode() {
 	if !prompts {
 		drafts = s.drafts()
 	}
+	s.propose(drafts)
 	left := -1
 	for k := range s.slots {
 		i := (s.decoder + k) % len(s.slots)
 		if !s.decodes(i) {
 			continue
 		}
-		if rows == most || s.reserve(i, 1+s.propose(i, drafts), false) == 0 {
+		if rows == most || s.reserve(i, 1+len(s.slots[i].task.draft), false) == 0 {
 			if left < 0 && s.slots[i].task != nil {
 				left = i
 			}

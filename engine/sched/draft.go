@@ -2,9 +2,25 @@ package sched
 
 import (
 	"fmt"
+	"sync"
 
 	"godwit/engine/llm"
 )
+
+// Drafter proposes the next tokens of a job. It is called on the scheduler's goroutine.
+type Drafter interface {
+	// Draft appends at most n tokens that may follow tokens to dst.
+	Draft(dst, tokens []llm.Token, n int) []llm.Token
+	// Verified reports how many tokens of the last draft the job has chosen.
+	Verified(accepted int)
+}
+
+// SlowDrafter is a Drafter that waits for a model. The drafts of several jobs are computed
+// at the same time, each on its own goroutine.
+type SlowDrafter interface {
+	Drafter
+	Slow()
+}
 
 // maxVerified is the largest number of rows of generating jobs in a step with drafts. GPU backends
 // run up to that many with their kernels for single rows.
@@ -25,26 +41,64 @@ func (s *Sched) drafts() int {
 	return min(maxVerified, s.o.Rows, s.o.Outputs)/n - 1
 }
 
-// propose gets at most n draft tokens from a job's drafter and returns how many it got. They need
-// no cells beyond the page of the job's next row.
-func (s *Sched) propose(i, n int) int {
+// propose gets draft tokens for every generating job from its drafter, at most n each.
+func (s *Sched) propose(n int) {
+	slow := 0
+	for i := range s.slots {
+		if !s.decodes(i) {
+			continue
+		}
+		t := s.slots[i].task
+		t.draft, t.drafts = t.draft[:0], s.draftable(i, n)
+		if t.drafts <= 0 {
+			continue
+		}
+		if _, ok := t.Drafter.(SlowDrafter); ok {
+			slow++
+		} else {
+			t.propose(s.o.Vocab)
+		}
+	}
+	if slow > 0 {
+		s.proposeSlow()
+	}
+}
+
+// proposeSlow gets the drafts of the slow drafters, all at the same time.
+func (s *Sched) proposeSlow() {
+	var all sync.WaitGroup
+	for i := range s.slots {
+		if !s.decodes(i) {
+			continue
+		}
+		t := s.slots[i].task
+		if _, ok := t.Drafter.(SlowDrafter); ok && t.drafts > 0 {
+			all.Go(func() { t.propose(s.o.Vocab) })
+		}
+	}
+	all.Wait()
+}
+
+// draftable limits the n draft tokens of a job. They need no cells beyond the page of the
+// job's next row.
+func (s *Sched) draftable(i, n int) int {
 	t := s.slots[i].task
-	t.draft = t.draft[:0]
 	if t.Drafter == nil || n <= 0 || t.OneByOne || len(t.Tiles) > 0 {
 		return 0
 	}
-	n = min(n, s.cache.Draftable(s.slots[i].seq)-1, s.o.Context-1-len(t.tokens))
-	if n <= 0 {
-		return 0
-	}
-	t.draft = t.Drafter.Draft(t.draft, t.tokens, n)
+	return min(n, s.cache.Draftable(s.slots[i].seq)-1, s.o.Context-1-len(t.tokens))
+}
+
+// propose gets at most t.drafts tokens from the job's drafter. Tokens outside the
+// vocabulary end the draft.
+func (t *task) propose(vocab int) {
+	t.draft = t.Drafter.Draft(t.draft, t.tokens, t.drafts)
 	for k, tok := range t.draft {
-		if k == n || tok < 0 || int(tok) >= s.o.Vocab {
+		if k == t.drafts || tok < 0 || int(tok) >= vocab {
 			t.draft = t.draft[:k]
 			break
 		}
 	}
-	return len(t.draft)
 }
 
 // token returns the token at a position, which may be a draft token.

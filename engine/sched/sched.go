@@ -98,14 +98,6 @@ type Job struct {
 	Private bool     // forget the job's text when it ends
 }
 
-// Drafter proposes the next tokens of a job. It is called on the scheduler's goroutine.
-type Drafter interface {
-	// Draft appends at most n tokens that may follow tokens to dst.
-	Draft(dst, tokens []llm.Token, n int) []llm.Token
-	// Verified reports how many tokens of the last draft the job has chosen.
-	Verified(accepted int)
-}
-
 // Stats are the counts and times of a job.
 type Stats struct {
 	Slot      int
@@ -222,6 +214,7 @@ type task struct {
 	unwatch  func() bool // stops watching ctx; the end of ctx wakes the loop
 	logits   []float32   // logits for that call of Next
 	draft    []llm.Token // draft tokens that follow tokens
+	drafts   int         // most draft tokens of the next step
 	picks    []pick      // choices made outside the loop
 
 	splices  []splice  // parts of the prompt that are copied from other slots, ascending

@@ -29,6 +29,8 @@ type Plan struct {
 	// Trained is the longest context that the model was made for, RoPE scaling
 	// included; 0: unknown.
 	Trained int `json:"trained"`
+	// Draft is the plan of the model that proposes tokens; nil for none.
+	Draft *Plan `json:"draft,omitempty"`
 }
 
 // PlanStep is a conversation of some length in a cache with a memory for each

@@ -96,7 +96,7 @@ export interface Chat {
   id: number;
   /** made from the first message; empty until then */
   title: string;
-  /** 0 for none */
+  /** id of the folder; 0 without one */
   folder: number;
   pinned: boolean;
   model: string;
@@ -481,6 +481,8 @@ export interface Plan {
   along: PlanStep[];
   /** Trained is the longest context that the model was made for, RoPE scaling included; 0: unknown. */
   trained: number;
+  /** Draft is the plan of the model that proposes tokens; nil for none. */
+  draft?: Plan;
 }
 
 export interface TypeSide {
