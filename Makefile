@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check check-parts fmt lint vet cross generate generate-check \
-	notice notice-check arrows tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients test-agents bench-ui archives clean
+	notice notice-check arrows tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients test-agents test-faults bench-ui archives clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ archives: ## release archives for Linux and Windows in build/bin/release; needs 
 
 test: ## everything that CI runs; root on Debian gets what is missing installed first
 	@build/ci/packages.sh
-	@$(MAKE) check test-go test-arm64 test-emu test-page test-window test-clients test-agents
+	@$(MAKE) check test-go test-arm64 test-emu test-page test-window test-clients test-agents test-faults
 	@echo "make test: passed"
 
 test-all: ## make test, and the long matrices that CI leaves out
@@ -62,6 +62,9 @@ test-clients: ## the official clients against the real server
 
 test-agents: ## coding agents against the real server, with scripted answers
 	@$(STAGE) agents 360 app/agents build/ci/agents.sh
+
+test-faults: ## clients of four keys and four models on a budget that holds two models
+	@$(STAGE) faults 300 app/cli build/ci/faults.sh
 
 bench: ## measure this machine and append it to docs/measurements.md
 	@build/bench.sh

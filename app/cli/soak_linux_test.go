@@ -24,13 +24,17 @@ import (
 // TestSoak runs clients with four keys and four models on a budget that holds two
 // models. No request fails except with 503 and a retry time, no answer contains a
 // word from another conversation, and the process never uses more memory than the
-// budget plus 64 MiB, without mapped files. GODWIT_TEST=all runs three minutes with
-// 16 clients.
+// budget plus 64 MiB, without mapped files. GODWIT_SOAK, a duration, runs 16 clients for
+// that long.
 func TestSoak(t *testing.T) {
 	const budget = 640 << 20
 	span, clients := 25*time.Second, 6
-	if os.Getenv("GODWIT_TEST") == "all" {
-		span, clients = 3*time.Minute, 16
+	if long := os.Getenv("GODWIT_SOAK"); long != "" {
+		var err error
+		if span, err = time.ParseDuration(long); err != nil {
+			t.Fatal(err)
+		}
+		clients = 16
 	}
 	url, pid := soakServer(t, budget)
 	var peak atomic.Int64

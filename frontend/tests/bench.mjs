@@ -45,6 +45,21 @@ async function openLong() {
   return took;
 }
 
+/** Measures the time from the first message at a new server, whose model is not loaded, to the first word of the answer. */
+async function firstToken(preset) {
+  const fresh = await serve(newHome(true, '', `kv_preset = "${preset}"\nctx_size = 8192`));
+  const page = await visit(browser, fresh.url);
+  await page.locator('textarea').fill('What is the capital of France?');
+  const began = performance.now();
+  await page.locator('textarea').press('Enter');
+  await page.waitForFunction(() => document.querySelector('article .prose')?.textContent.trim());
+  const took = performance.now() - began;
+  await page.context().close();
+  await fresh.stop();
+  fresh.remove();
+  return took;
+}
+
 /** Adds the last 1,000 tokens to an answer of 2,000 lines and watches the page's main thread. */
 async function stream(text) {
   const { chats } = await server.api('POST', '/app/import', conversation('Streamed', ['Write a lot.', '']));
@@ -84,6 +99,8 @@ try {
   };
   row('to the message box', ms(await repeat(start)), '3 s');
   row('opening a chat of 5,000 messages', ms(await repeat(openLong)), '1 s');
+  const { presets } = await server.api('GET', '/app/kv/types');
+  for (const { name } of presets) row(`first token of a first chat, preset ${name}`, ms(await repeat(() => firstToken(name))), '3 s');
   const lines = Array.from({ length: 2000 }, (_, i) => `${i % 10} some words, **bold** and \`code\``);
   const code = lines.map((_, i) => (i % 12 === 11 ? '' : `\tfor i := range ${i} { fmt.Println("text", i) } // words`));
   const mixed = lines.map((l, i) => (i % 40 < 10 ? `- ${l}` : i % 40 === 10 ? '\n```go' : i % 40 === 30 ? '```\n' : i % 40 < 30 ? code[i] : l));
