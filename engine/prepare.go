@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"strings"
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
@@ -352,7 +354,7 @@ func (p *Prepared) Plan(name string) Plan {
 		plan.Events = append(plan.Events, e.String())
 	}
 	if d := p.Options.draft; d != nil {
-		of := d.Plan(d.model.Config().Name)
+		of := d.Plan(strings.TrimSuffix(filepath.Base(d.model.Path), ".gguf"))
 		plan.Draft = &of
 	}
 	return plan
