@@ -28,13 +28,13 @@ var fields = []Field{
 	},
 	{
 		Name: "presence_penalty", Flag: "presence-penalty", Aliases: []string{"penalty_present"},
-		Help: "Penalty for any token that was used before.", Min: -2, Max: 2,
+		Help: "Penalty for every token that was used before.", Min: -2, Max: 2,
 		get: func(p *Params) float64 { return p.PresencePenalty },
 		set: func(p *Params, v float64) { p.PresencePenalty = v },
 	},
 	{
 		Name: "repeat_last_n", Flag: "repeat-last-n", Aliases: []string{"penalty_last_n"},
-		Help: "How many recent tokens the penalties look at; 0: none, -1: all.", Integer: true, Min: -1, Max: maxCount, Default: 64,
+		Help: "Number of recent tokens that the penalties cover; 0 is off, -1 is all of them.", Integer: true, Min: -1, Max: maxCount, Default: 64,
 		get: func(p *Params) float64 { return float64(p.RepeatLastN) },
 		set: func(p *Params, v float64) { p.RepeatLastN = int(v) },
 	},
@@ -52,43 +52,43 @@ var fields = []Field{
 	},
 	{
 		Name: "dry_allowed_length", Flag: "dry-allowed-length",
-		Help: "Repetitions shorter than this cost nothing under DRY.", Integer: true, Min: 1, Max: maxCount, Default: dryAllowed,
+		Help: "DRY does not penalise repetitions shorter than this number of tokens.", Integer: true, Min: 1, Max: maxCount, Default: dryAllowed,
 		get: func(p *Params) float64 { return float64(p.DRYAllowedLength) },
 		set: func(p *Params, v float64) { p.DRYAllowedLength = int(v) },
 	},
 	{
 		Name: "dry_penalty_last_n", Flag: "dry-penalty-last-n",
-		Help: "How many recent tokens DRY searches; 0: none, -1: all.", Integer: true, Min: -1, Max: maxCount, Default: -1,
+		Help: "Number of recent tokens that DRY searches; 0 is off, -1 is all of them.", Integer: true, Min: -1, Max: maxCount, Default: -1,
 		get: func(p *Params) float64 { return float64(p.DRYLastN) },
 		set: func(p *Params, v float64) { p.DRYLastN = int(v) },
 	},
 	{
 		Name: "top_k", Flag: "top-k",
-		Help: "Keeps the k most likely tokens; 0 or -1 is off.", Integer: true, Min: -1, Max: maxCount, Default: 40,
+		Help: "Keeps the k likeliest tokens; 0 or -1 is off.", Integer: true, Min: -1, Max: maxCount, Default: 40,
 		get: func(p *Params) float64 { return float64(p.TopK) },
 		set: func(p *Params, v float64) { p.TopK = int(v) },
 	},
 	{
 		Name: "typical_p", Flag: "typical", Aliases: []string{"typ_p"},
-		Help: "Keeps the most typical tokens that together have this probability; 1 is off.", Max: 1, Default: 1,
+		Help: "Keeps the most typical tokens that together reach this probability; 1 is off.", Max: 1, Default: 1,
 		get: func(p *Params) float64 { return p.TypicalP },
 		set: func(p *Params, v float64) { p.TypicalP = mass(v) },
 	},
 	{
 		Name: "top_p", Flag: "top-p",
-		Help: "Keeps the most likely tokens that together have this probability; 1 is off.", Max: 1, Default: 0.95,
+		Help: "Keeps the likeliest tokens that together reach this probability; 1 is off.", Max: 1, Default: 0.95,
 		get: func(p *Params) float64 { return p.TopP },
 		set: func(p *Params, v float64) { p.TopP = mass(v) },
 	},
 	{
 		Name: "min_p", Flag: "min-p",
-		Help: "Drops tokens less likely than this share of the likeliest; 0 is off.", Max: 1, Default: 0.05,
+		Help: "Drops tokens that are less likely than this share of the likeliest token; 0 is off.", Max: 1, Default: 0.05,
 		get: func(p *Params) float64 { return p.MinP },
 		set: func(p *Params, v float64) { p.MinP = v },
 	},
 	{
 		Name: "xtc_probability", Flag: "xtc-probability",
-		Help: "Chance of skipping the most likely tokens; 0 is off.", Max: 1,
+		Help: "Chance of skipping the likeliest tokens; 0 is off.", Max: 1,
 		get: func(p *Params) float64 { return p.XTCProbability },
 		set: func(p *Params, v float64) { p.XTCProbability = v },
 	},
@@ -100,13 +100,13 @@ var fields = []Field{
 	},
 	{
 		Name: "temperature", Flag: "temp",
-		Help: "Higher is more creative, lower more focused; 0 always picks the likeliest token.", Max: 2, Default: 0.8,
+		Help: "Higher values are more creative, lower values more focused; 0 always picks the likeliest token.", Max: 2, Default: 0.8,
 		get: func(p *Params) float64 { return p.Temperature },
 		set: func(p *Params, v float64) { p.Temperature = v },
 	},
 	{
 		Name: "seed", Flag: "seed",
-		Help: "Same seed, same answer; -1 uses a new one each time.", Integer: true, Min: math.MinInt64, Max: math.MaxInt64, Default: -1,
+		Help: "The same seed gives the same response; -1 uses a new seed each time.", Integer: true, Min: math.MinInt64, Max: math.MaxInt64, Default: -1,
 		get: func(p *Params) float64 { return float64(p.Seed) },
 		set: func(p *Params, v float64) {
 			if v >= math.MaxInt64 { // 2⁶³ as a float

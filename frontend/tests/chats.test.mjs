@@ -134,7 +134,7 @@ describe('a chat', () => {
     await page.getByLabel('System prompt').fill('You are a bird.');
     await page.getByLabel('System prompt').blur();
     await page.getByRole('button', { name: 'Save as preset' }).click();
-    await page.getByRole('textbox', { name: 'Save as a preset' }).fill('Bird');
+    await page.getByRole('textbox', { name: 'Save as preset' }).fill('Bird');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Delete preset' }).waitFor();
     await newChat(page);

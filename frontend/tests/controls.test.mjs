@@ -112,7 +112,7 @@ describe('the message box', () => {
     await page.getByRole('menuitemradio', { name: 'On', exact: true }).click();
     await page.getByRole('button', { name: 'Reasoning: On' }).waitFor();
     await box(page).fill('/');
-    const list = page.getByRole('listbox', { name: 'Presets by name' });
+    const list = page.getByRole('listbox', { name: 'Matching presets' });
     await list.waitFor();
     assert.equal(await list.getByRole('option').count(), 2);
     assert.deepEqual(await faultsOfAccess(page), []);
@@ -134,12 +134,12 @@ describe('the message box', () => {
     await page.getByRole('heading', { name: 'Chat settings' }).waitFor();
     assert.equal(await page.getByLabel('System prompt').inputValue(), '');
 
-    await page.getByRole('button', { name: 'Preset files' }).click();
+    await page.getByRole('button', { name: 'Import or export presets' }).click();
     const file = page.waitForEvent('download');
     await page.getByRole('menuitem', { name: 'Export all presets' }).click();
     const path = await (await file).path();
     await server.api('DELETE', `/app/presets/${(await server.api('GET', '/app/state')).presets[0].id}`);
-    await page.getByRole('button', { name: 'Preset files' }).click();
+    await page.getByRole('button', { name: 'Import or export presets' }).click();
     const chooser = page.waitForEvent('filechooser');
     await page.getByRole('menuitem', { name: 'Import presets' }).click();
     await (await chooser).setFiles(path);

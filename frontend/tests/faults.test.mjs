@@ -41,7 +41,7 @@ describe('a first chat', () => {
     assert.match(plan.layers[0].k.active, /^gw/);
     assert.match(plan.layers[0].k.reason, /calibrated by each conversation/);
     await answered(page);
-    await page.getByText(/Preparing small in the background \(once\): calibrating the KV cache · \d+%/).waitFor();
+    await page.getByText(/One-time setup of small in the background: calibrating the KV cache · \d+%/).waitFor();
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByText(/calibrating the KV cache/).waitFor({ state: 'detached' });
     await leave(page);
@@ -68,11 +68,11 @@ describe('a first chat', () => {
     await page.getByRole('button', { name: 'Stop' }).waitFor();
     await page.locator('article:not(.mine) .prose').first().waitFor(); // after an empty answer, the small model returns only empty ones
     await write(page, 'And now one about a hen.');
-    await page.getByText('Will be sent when this response is finished.').waitFor();
+    await page.getByText('Your message will be sent when this response is finished.').waitFor();
     await page.getByRole('button', { name: "Don't send" }).click();
     assert.equal(await box(page).inputValue(), 'And now one about a hen.');
     await page.keyboard.press('Enter');
-    await page.getByText('Will be sent when this response is finished.').waitFor();
+    await page.getByText('Your message will be sent when this response is finished.').waitFor();
     await usual();
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.locator('.said', { hasText: 'one about a hen' }).waitFor();
@@ -151,13 +151,13 @@ describe('the page', () => {
 
   it('leaves names of files as they are, and says beside the field what is wrong', async () => {
     const page = await visit(browser, `${server.url}/#/models`);
-    await page.getByLabel('Path of a GGUF file or a folder').fill('/nowhere/x.gguf');
+    await page.getByLabel('Path to a GGUF file or folder').fill('/nowhere/x.gguf');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByRole('alert').getByText('There is no file or folder /nowhere/x.gguf').waitFor();
     assert.equal(await page.locator('.toast').count(), 0);
     await page.evaluate(() => (location.hash = '#/chat'));
     await page.locator('form.composer').waitFor();
-    const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach files' }).click()]);
+    const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach text files' }).click()]);
     await chooser.setFiles({ name: 'bin.pdf', mimeType: 'application/pdf', buffer: Buffer.from([0, 1, 2, 255]) });
     await page.getByText("bin.pdf can't be attached").waitFor();
     await leave(page);
@@ -165,7 +165,7 @@ describe('the page', () => {
 
   it('writes numbers as its sentences, whatever the language of the system', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`, { locale: 'de-DE' });
-    await page.getByText(/At [\d,]+ tokens the cache takes [\d.]+ [KMG]iB/).waitFor();
+    await page.getByText(/At [\d,]+ tokens, the cache takes [\d.]+ [KMG]iB/).waitFor();
     await leave(page);
   });
 
@@ -178,7 +178,7 @@ describe('the page', () => {
     };
     const before = (await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value;
     await type('abc');
-    await page.getByText('Type a whole number of tokens, or leave the field empty to choose automatically.').waitFor();
+    await page.getByText('Enter a whole number of tokens, or leave the field empty for the automatic length.').waitFor();
     assert.equal((await server.api('GET', '/app/settings')).fields.find((f) => f.name === 'engine.ctx_size').value, before, 'nothing is saved');
     await type('32768');
     await page.locator('#context-note').getByText(/trained/).waitFor();
@@ -186,10 +186,10 @@ describe('the page', () => {
     await page.locator('#context-note').getByText(/4,?000,?000 tokens/).first().waitFor();
     const free = await page.getByText(/of [\d.]+ GiB free/).first().innerText();
     assert.ok(Number(/of ([\d.]+) GiB free/.exec(free)[1]) <= totalmem() / 2 ** 30, free);
-    await page.getByText(/At 4,000,000 tokens the cache takes [\d.]+ GiB/).waitFor();
+    await page.getByText(/At 4,000,000 tokens, the cache takes [\d.]+ GiB/).waitFor();
     assert.match(await page.locator('figure .legend').innerText(), /4,000,000 tokens/);
     await type('4096');
-    await page.getByText(/At 4,096 tokens the cache takes/).waitFor();
+    await page.getByText(/At 4,096 tokens, the cache takes/).waitFor();
     await leave(page);
   });
 
@@ -239,7 +239,7 @@ describe('the page', () => {
     assert.ok(used.size > 1, `the context grows while the prompt is read: ${[...used]}`);
     await say(page, 'And then?');
     await answered(page);
-    await page.getByText(/[\d,]+ of [\d,]+ cached in memory/).waitFor();
+    await page.getByText(/[\d,]+ of [\d,]+ prompt tokens cached in memory/).waitFor();
     await leave(page);
   });
 
@@ -271,7 +271,7 @@ describe('the page', () => {
     const text = conversation('With another model', ['One.', 'Two.']).replace('"model":"small"', '"model":"vanished"');
     const { chats } = await server.api('POST', '/app/import', text);
     const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
-    await page.getByText('vanished is no longer in your library. small answers instead.').waitFor();
+    await page.getByText('vanished is no longer in your library. small will respond instead.').waitFor();
     await leave(page);
   });
 
@@ -321,7 +321,7 @@ describe('a licence to accept', () => {
       assert.equal(await token.getAttribute('type'), 'password');
       await token.fill('hf_secret123');
       await token.blur();
-      await page.getByPlaceholder('Set. Type a new one to replace it').waitFor();
+      await page.getByPlaceholder('Already set. Enter a new value to replace it.').waitFor();
       await page.waitForFunction(() => document.querySelector('input[type=password]').value === '');
       assert.ok(!JSON.stringify(await server.api('GET', '/app/settings')).includes('hf_secret123'));
       await page.goto(`${server.url}/#/models/hub`);

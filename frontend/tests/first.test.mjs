@@ -77,7 +77,7 @@ describe('a first start without a model', () => {
     await page.getByPlaceholder('Write your first message').waitFor();
     await page.keyboard.type('What is a godwit?'); // the message box has the focus
     await page.keyboard.press('Enter');
-    await page.getByText('Will be sent when the model is ready.').waitFor();
+    await page.getByText('Your message will be sent when the model is ready.').waitFor();
     await looks(page, 'first-coming');
     hub.slow = false;
     await page.locator('.said', { hasText: 'What is a godwit?' }).waitFor();

@@ -193,9 +193,9 @@ describe('the page', () => {
     const { chats } = await server.api('POST', '/app/import', JSON.stringify(made));
     for (const width of [320, 390]) {
       const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`, { viewport: { width, height: 640 } });
-      for (const [at, name] of [[`chat/${chats[0].id}`, 'Chat actions'], ['models', `Details of ${long}`], ['settings/kv', 'Model to plan for'], ['settings/about', 'Copy diagnostics']]) {
+      for (const [at, name] of [[`chat/${chats[0].id}`, 'Chat actions'], ['models', `Details for ${long}`], ['settings/kv', 'Model'], ['settings/about', 'Copy diagnostics']]) {
         await page.evaluate((at) => (location.hash = `#/${at}`), at);
-        const last = at === 'settings/kv' ? page.getByLabel(name) : page.getByRole('button', { name });
+        const last = at === 'settings/kv' ? page.getByRole('combobox', { name, exact: true }) : page.getByRole('button', { name });
         await last.waitFor();
         await page.waitForFunction(() => [...document.querySelectorAll('main button, main input, main select, main h1, main h2')].every((e) => e.closest('nav') || e.getBoundingClientRect().right <= innerWidth));
       }
@@ -248,8 +248,8 @@ describe('another run of the program', () => {
     await next.locator('article').last().waitFor();
     await say(next, 'What flies far?');
     await answered(next);
-    await next.getByText(/[\d,]+ of [\d,]+ cached(?: on disk|, [\d,]+ of them on disk)/).waitFor();
-    await next.waitForFunction(() => /4K.* MiB.*; 40 reserved for the response/s.test(document.querySelector('a.meter')?.textContent ?? ''));
+    await next.getByText(/[\d,]+ of [\d,]+ prompt tokens cached(?: on disk|, [\d,]+ of them on disk)/).waitFor();
+    await next.waitForFunction(() => /4K.* MiB.*, 40 reserved for the response/s.test(document.querySelector('a.meter')?.textContent ?? ''));
     assert.equal(await next.locator('a.meter circle').count(), 3); // the context, the used part, the cached part
     await leave(next);
   });

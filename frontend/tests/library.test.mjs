@@ -32,7 +32,7 @@ describe('the library', () => {
       const page = await visit(browser, `${server.url}/#/models`);
       const card = page.getByRole('article', { name: 'small' });
       for (const text of ['llama', 'Q4_1', /135M parameters/, /8K context/]) await card.getByText(text).first().waitFor();
-      await card.getByRole('button', { name: 'Details of small' }).click();
+      await card.getByRole('button', { name: 'Details for small' }).click();
       const hash = createHash('sha256').update(template).digest('hex');
       await card.getByText(hash.slice(0, 16)).click();
       assert.equal(await card.locator('pre').textContent(), template);
@@ -47,7 +47,7 @@ describe('the library', () => {
     return on(home, [], async (server) => {
       const page = await visit(browser, `${server.url}/#/models`);
       const card = page.getByRole('article', { name: 'tiny' });
-      await card.getByRole('button', { name: 'Details of tiny' }).click();
+      await card.getByRole('button', { name: 'Details for tiny' }).click();
       await card.getByText('Files (2)').waitFor();
       await card.getByRole('button', { name: 'Delete' }).click();
       await page.getByRole('dialog').getByText('The 2 files').waitFor();
@@ -131,12 +131,12 @@ describe('the cache panel', () => {
       await answered(chat);
       await leave(chat);
       const page = await visit(browser, `${server.url}/#/settings/kv`);
-      const skipped = page.locator('.facts div', { hasText: 'Sparse V skipped' }).locator('strong');
+      const skipped = page.locator('.facts div', { hasText: 'Skipped by Sparse V' }).locator('strong');
       await skipped.waitFor();
-      assert.match(await skipped.innerText(), /^[\d.,]+ %$/);
+      assert.match(await skipped.innerText(), /^[\d.,]+%$/);
       await page.locator('summary', { hasText: 'Advanced' }).click();
-      await page.getByRole('combobox', { name: 'Type of values' }).click();
-      const list = page.getByRole('listbox', { name: 'Type of values' });
+      await page.getByRole('combobox', { name: 'Value type' }).click();
+      const list = page.getByRole('listbox', { name: 'Value type' });
       for (const name of ['Safe', 'Balanced', 'Small', 'Experimental']) await list.getByRole('group', { name }).waitFor();
       const { types } = await server.api('GET', '/app/kv/types?model=small');
       assert.equal(await list.getByRole('option').count(), types.length);
@@ -150,7 +150,7 @@ describe('the cache panel', () => {
       await (await again).finished();
       await drawn(page);
       assert.ok(await layer.isVisible(), 'the chosen layer is lost when the models are announced again');
-      await select(page.getByRole('combobox', { name: 'Layer policy (Boundary V)' }), /^7 · /);
+      await select(page.getByRole('combobox', { name: 'Layer policy' }), /^7 · /);
       await page.getByText('still uses its old settings').waitFor();
       await leave(page);
     }));

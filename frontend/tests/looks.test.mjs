@@ -158,8 +158,8 @@ describe('how it looks', () => {
       const page = await visit(browser, `${server.url}/#/chat`, { colorScheme: scheme, reducedMotion: 'reduce' });
       const shown = {
         '#/chat/1': ['Chat settings', page.getByRole('heading', { name: 'Chat settings' })],
-        '#/models': [/^Details of/, page.getByText('Template', { exact: true })],
-        '#/settings/kv': ['Type of keys', page.getByRole('listbox')],
+        '#/models': [/^Details for/, page.getByText('Chat template', { exact: true })],
+        '#/settings/kv': ['Key type', page.getByRole('listbox')],
       };
       for (const view of Object.keys(views)) {
         await go(page, view);

@@ -32,10 +32,10 @@ describe('the first start', () => {
 
   it('adds a file in place, loads it, and says so', async () => {
     const page = await visit(browser, `${server.url}/#/models`);
-    await page.getByLabel('Path of a GGUF file or a folder').fill('nowhere/x.gguf');
+    await page.getByLabel('Path to a GGUF file or folder').fill('nowhere/x.gguf');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByText('Enter the full path').waitFor();
-    await page.getByLabel('Path of a GGUF file or a folder').fill(modelFile());
+    await page.getByLabel('Path to a GGUF file or folder').fill(modelFile());
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     const card = page.locator('article.card').first();
     await card.getByText(/linked/).first().waitFor();
@@ -143,7 +143,7 @@ describe('chatting', () => {
   it('attaches text, and refuses other files', async () => {
     const page = await visit(browser, server.url);
     const attach = async (name, buffer) => {
-      const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach files' }).click()]);
+      const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach text files' }).click()]);
       await chooser.setFiles({ name, mimeType: 'application/octet-stream', buffer });
     };
     await attach('picture.png', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0xff]));
@@ -241,8 +241,8 @@ describe('the cache panel', () => {
     await page.locator('[role=radio][aria-checked=true]').press('ArrowRight'); // moves the focus without choosing a preset
     await page.waitForFunction(() => document.activeElement.matches('[role=radio][aria-checked=false]'));
     await page.locator('summary', { hasText: 'Advanced' }).click();
-    await pick(page, 'Type of keys', 'q8_0');
-    await pick(page, 'Type of values', 'q4_0');
+    await pick(page, 'Key type', 'q8_0');
+    await pick(page, 'Value type', 'q4_0');
     await page.locator('figure[data-ready=true] canvas').waitFor();
     await page.getByText('Show as table').click();
     const rows = await page.locator('figure tbody tr').evaluateAll((list) =>
@@ -265,7 +265,7 @@ describe('the cache panel', () => {
     assert.equal(await page.getByText('still uses its old settings').count(), 0, 'it was loaded with these');
     const active = async () => (await fetch(`${server.url}/api/kv?model=small`)).json();
     assert.equal((await active()).layers[0].k.active, 'q8_0');
-    await pick(page, 'Type of keys', 'f16');
+    await pick(page, 'Key type', 'f16');
     await page.getByText('still uses its old settings').waitFor();
     await page.getByRole('button', { name: 'Reload now' }).click();
     await page.getByText('still uses its old settings').waitFor({ state: 'detached' });
@@ -286,7 +286,7 @@ describe('the cache panel', () => {
     await page.getByRole('progressbar', { name: 'Measuring small' }).waitFor();
     await page.waitForFunction(() => document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow') > 0);
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText('Cancelled. The next run continues from here.').waitFor();
+    await page.getByText('Cancelled. The next run will continue from this point.').waitFor();
     const pairs = (await server.api('GET', '/app/quality?model=small')).pairs.filter((p) => p.kld !== null);
     const rows = page.getByRole('region', { name: 'Measured on this model' }).locator('tbody tr');
     if (pairs.length > 0) await rows.nth(pairs.length - 1).waitFor(); // the page reloads the measurements
@@ -299,13 +299,13 @@ describe('the cache panel', () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     const cards = page.getByRole('radio');
     await cards.filter({ hasText: /Memory\s*[\d.]+ [KMG]iB/ }).nth(3).waitFor();
-    for (const card of await cards.all()) assert.match(await card.innerText(), /Memory\s+[\d.]+ [KMG]iB\s+Longest\s+[\d.]+[KMk]?\s+Loss\s+\S/);
+    for (const card of await cards.all()) assert.match(await card.innerText(), /Memory\s+[\d.]+ [KMG]iB\s+Max context\s+[\d.]+[KMk]?\s+Loss\s+\S/);
     assert.match(await cards.filter({ hasText: 'Recommended' }).innerText(), /^Quality/);
-    const verdict = await page.getByText(/^Quality: [\d,]+ tokens take/).innerText();
+    const verdict = await page.getByText(/^Quality: the cache takes [\d.]+ \S+ for [\d,]+ tokens/).innerText();
     const memory = /Memory\s+(\S+ \S+)/.exec(await page.getByRole('radio', { checked: true }).innerText())[1];
-    assert.ok(verdict.includes(`take ${memory}`), `${verdict} beside ${memory}`);
+    assert.ok(verdict.includes(`takes ${memory} for`), `${verdict} beside ${memory}`);
     assert.deepEqual(await page.locator('.settings .body h2').allInnerTexts(), ['KV cache', 'In use now', 'Memory and context', 'Measured on this model', 'Advanced']);
-    assert.equal(await page.getByRole('combobox', { name: 'Type of keys' }).isVisible(), false);
+    assert.equal(await page.getByRole('combobox', { name: 'Key type' }).isVisible(), false);
     await leave(page);
   });
 

@@ -35,7 +35,7 @@ it('keeps tools with a chat and with a preset, and sends them', async () => {
   await dialog.waitFor({ state: 'detached' });
   await page.getByText('Tools (1)').waitFor();
   await page.getByRole('button', { name: 'Save as preset' }).click();
-  await page.getByRole('textbox', { name: 'Save as a preset' }).fill('Meteorologist');
+  await page.getByRole('textbox', { name: 'Save as preset' }).fill('Meteorologist');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Preset: Meteorologist' }).waitFor();
   assert.deepEqual((await presets())[0].settings.tools, [weather]);

@@ -34,9 +34,9 @@ test('offers at the first load what the maker recommends, once', async () => {
   await say(page, 'Say one word.');
   await answered(page);
   const offer = page.getByRole('group', { name: 'Recommended settings' });
-  await offer.getByText('temperature 0.2, top P 0.9').waitFor();
+  await offer.getByText('temperature 0.2 and top P 0.9').waitFor();
   assert.deepEqual(await faultsOfAccess(page), []);
-  await offer.getByRole('button', { name: 'Use', exact: true }).press('Enter');
+  await offer.getByRole('button', { name: 'Use these', exact: true }).press('Enter');
   await offer.waitFor({ state: 'detached' });
   const { settings } = await state();
   assert.deepEqual(settings, { sampling: { temperature: 0.2, top_p: 0.9 }, answered: true });
@@ -52,8 +52,8 @@ test('offers at the first load what the maker recommends, once', async () => {
 
 test('a model has settings of its own on its row', async () => {
   await page.goto(`${server.url}/#/models`);
-  await row('small').getByRole('button', { name: 'Settings of small' }).click();
-  const own = page.getByRole('region', { name: 'Settings of small' });
+  await row('small').getByRole('button', { name: 'Settings for small' }).click();
+  const own = page.getByRole('region', { name: 'Settings for small' });
   await own.getByLabel('Context length').fill('512');
   await own.getByLabel('Context length').press('Enter');
   await select(own.getByLabel('KV preset'), 'Small');
@@ -66,8 +66,8 @@ test('a model has settings of its own on its row', async () => {
   await own.getByLabel('Chat template').press('Tab');
   await own.getByText(/no such|no file/i).waitFor(); // the error is at the field
   assert.equal((await state()).settings.chat_template, undefined);
-  await own.getByRole('button', { name: 'Remove all' }).click();
-  await own.getByRole('button', { name: 'Remove all' }).waitFor({ state: 'detached' });
+  await own.getByRole('button', { name: 'Reset all' }).click();
+  await own.getByRole('button', { name: 'Reset all' }).waitFor({ state: 'detached' });
   assert.deepEqual((await state()).settings, { answered: true });
   // The recommendation is offered again, because the model's values now differ from it.
   await own.getByRole('group', { name: 'Recommended settings' }).waitFor();
@@ -79,7 +79,7 @@ test('a row says what the file can do, not what its name says', async () => {
   assert.deepEqual(await tags('z-plain'), ['tools', 'reasoning', 'infill']);
   assert.deepEqual(await tags('z-tools-thinking-vision'), []);
   assert.deepEqual(await tags('z-vectors'), ['embedding']);
-  assert.match(await row('small').getByRole('img').first().getAttribute('aria-label'), /^Fits in memory: needs about .+ of .+$/);
+  assert.match(await row('small').getByRole('img').first().getAttribute('aria-label'), /^Fits in memory: needs about .+, and this computer has .+$/);
   await page.goto(`${server.url}/#/`);
   await page.getByRole('button', { name: /^Model: / }).click();
   const option = page.getByRole('option', { name: /z-plain/ });

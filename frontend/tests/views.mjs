@@ -58,12 +58,12 @@ export function views({ chat, call }) {
       await page.keyboard.press('?');
     }, (page) => page.getByRole('dialog', { name: 'Keyboard shortcuts' })],
     'models': ['#/models', async (page) => {
-      await press(page, 'button', /^Details of/);
-      await page.getByText('Template', { exact: true }).waitFor();
+      await press(page, 'button', /^Details for/);
+      await page.getByText('Chat template', { exact: true }).waitFor();
     }, (page) => page.getByText('Licence', { exact: true })],
     'model settings': ['#/models', async (page) => {
-      await press(page, 'button', /^Settings of small/);
-      for (const part of await page.getByRole('region', { name: 'Settings of small' }).locator('summary').all()) if (!(await part.evaluate((e) => e.parentElement.open))) await part.click();
+      await press(page, 'button', /^Settings for small/);
+      for (const part of await page.getByRole('region', { name: 'Settings for small' }).locator('summary').all()) if (!(await part.evaluate((e) => e.parentElement.open))) await part.click();
     }, (page) => page.getByLabel('Typical P')],
     'hub': ['#/models/hub', undefined, (page) => page.getByRole('heading', { name: 'Find a model' })],
     'kv': ['#/settings/kv', async (page) => {
@@ -72,7 +72,7 @@ export function views({ chat, call }) {
     }, (page) => page.locator('figure[data-ready=true] canvas')],
     'type picker': ['#/settings/kv', async (page) => {
       await page.locator('summary', { hasText: 'Advanced' }).click();
-      await press(page, 'combobox', 'Type of keys');
+      await press(page, 'combobox', 'Key type');
     }, (page) => page.getByRole('listbox')],
     'about': ['#/settings/about', undefined, (page) => page.getByText('Copy diagnostics')],
   };

@@ -66,8 +66,8 @@ func TestPresetFile(t *testing.T) {
 		body any
 		want string
 	}{
-		"another file":   {map[string]any{"format": "other"}, "not a file of presets"},
-		"no object":      {[]int{1}, "not a file of presets"},
+		"another file":   {map[string]any{"format": "other"}, "not a preset file"},
+		"no object":      {[]int{1}, "not a preset file"},
 		"a newer file":   {presetFile{presetFormat, 3, nil}, "version 3"},
 		"version 0":      {presetFile{presetFormat, 0, nil}, "version 0"},
 		"a wrong tool":   {presetFile{presetFormat, 2, []filePreset{{Name: "New"}, {Name: "Tool", Settings: misnamed}}}, "Tool"},

@@ -281,7 +281,7 @@ func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.R
 			w.p.say("error", fmt.Sprintf(noticeNotStored, err))
 		}
 		stored = m
-		stored.Status, stored.Error = store.Failed, fmt.Sprintf(textNotStored, err)
+		stored.Status, stored.Error = store.Failed, fmt.Sprintf(adviceNotStored, err)
 	}
 	return stored
 }

@@ -77,11 +77,11 @@ func TestToolResults(t *testing.T) {
 		want    string
 	}{
 		"an empty result":   {answer.ID, []toolResult{{"a", " "}}, "empty"},
-		"an unknown call":   {answer.ID, append(all[:2:2], toolResult{"c", "Hail"}), `result \"c\"`},
-		"a call twice":      {answer.ID, append(all[:2:2], all[1]), `result \"a\"`},
-		"a missing result":  {answer.ID, all[:2], "1 more tool call"},
-		"a question":        {question.ID, all, `result \"b\"`},
-		"no message":        {0, all, `result \"b\"`},
+		"an unknown call":   {answer.ID, append(all[:2:2], toolResult{"c", "Hail"}), `tool call \"c\"`},
+		"a call twice":      {answer.ID, append(all[:2:2], all[1]), `tool call \"a\"`},
+		"a missing result":  {answer.ID, all[:2], "waiting for a result: 1"},
+		"a question":        {question.ID, all, `tool call \"b\"`},
+		"no message":        {0, all, `tool call \"b\"`},
 		"a message of none": {9999, all, "no longer exists"},
 	} {
 		if status, text := d.refused("POST", path, asked{Parent: c.parent, Results: c.results, Model: modelName}); status/100 != 4 || !strings.Contains(text, c.want) {

@@ -55,7 +55,7 @@ async function refusal(answer: Response): Promise<ApiError> {
   } catch {
     // not JSON
   }
-  return new ApiError(answer.status, '', text.slice(0, 500) || msg.api_the_server_answered({ status: answer.status }));
+  return new ApiError(answer.status, '', text.slice(0, 500) || msg.api_the_server_returned({ status: answer.status }));
 }
 
 /** Sends a request to any path of the server, such as the page's endpoints. */

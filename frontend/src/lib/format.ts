@@ -26,6 +26,16 @@ export function figure(n: number, digits = 3): string {
   return new Intl.NumberFormat(locale, { maximumSignificantDigits: Math.max(digits, 1) }).format(n);
 }
 
+/** Formats a share from 0 to 1 in whole percent. */
+export function percent(share: number): string {
+  return `${Math.round(100 * share)}%`;
+}
+
+/** Joins the items of a list in a sentence. */
+export function join(items: string[]): string {
+  return new Intl.ListFormat('en-GB').format(items);
+}
+
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 export function bytes(n: number): string {
@@ -57,10 +67,10 @@ export function budgetName(machine: { backend: string }): string {
 /** Describes how much of a prompt was reused and from where. Returns '' if nothing was. */
 export function reuse(prompt: number, cached: number, disk: number, source = true): string {
   if (cached <= 0) return '';
-  const text = msg.format_of_cached({ cached: count(cached), prompt: count(prompt) });
-  if (disk >= cached) return msg.format_on_disk({ text });
-  if (disk > 0) return msg.format_of_them_on_disk({ text, disk: count(disk) });
-  return source ? msg.format_in_memory({ text }) : text;
+  const n = { cached: count(cached), prompt: count(prompt) };
+  if (disk >= cached) return msg.format_cached_on_disk(n);
+  if (disk > 0) return msg.format_cached_partly_on_disk({ ...n, disk: count(disk) });
+  return source ? msg.format_cached_in_memory(n) : msg.format_cached(n);
 }
 
 export function parameters(n: number): string {
@@ -75,6 +85,11 @@ export function duration(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
   if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** Describes a task with its finished share, from 0 to 1, and the remaining seconds if they are known. */
+export function progress(task: string, share: number, seconds: number): string {
+  return [task, percent(share), seconds > 0 ? msg.about_left({ left_s: duration(1000 * seconds) }) : ''].filter(Boolean).join(' · ');
 }
 
 export function day(time: string): string {

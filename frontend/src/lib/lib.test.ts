@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { lengthSteps, range, spread, steps, thin } from './axes';
 import { family, recommended } from './family';
 import { fileName, readFiles } from './files';
-import { budgetName, bytes, duration, parameters, reuse, since, tokens } from './format';
+import { budgetName, bytes, duration, join, parameters, progress, reuse, since, tokens } from './format';
 import { EventParser } from './sse';
 import type { Outlook } from './types';
 
@@ -36,10 +36,15 @@ describe('numbers for people', () => {
     expect([12, 1500, 61_000, 3_700_000].map(duration)).toEqual(['12 ms', '1.5 s', '1 min 1 s', '1 h 1 min']);
     expect([134_515_008, 4e9, 512].map(parameters)).toEqual(['135M', '4B', '512']);
   });
+  it('joins lists and the facts of a task', () => {
+    expect([['a'], ['a', 'b'], ['a', 'b', 'c']].map(join)).toEqual(['a', 'a and b', 'a, b and c']);
+    expect(progress('Setup', 0.256, 0)).toBe('Setup · 26%');
+    expect(progress('Setup', 0.5, 90)).toBe('Setup · 50% · about 1 min 30 s left');
+  });
   it('groups times by day', () => {
     const now = new Date(2026, 5, 15, 12);
     const ago = (days: number) => new Date(2026, 5, 15 - days, 9).toISOString();
-    expect([0, 1, 3, 20, 90].map((d) => since(ago(d), now))).toEqual(['Today', 'Yesterday', 'Last seven days', 'Last thirty days', 'Older']);
+    expect([0, 1, 3, 20, 90].map((d) => since(ago(d), now))).toEqual(['Today', 'Yesterday', 'Previous 7 days', 'Previous 30 days', 'Older']);
   });
 });
 
@@ -55,7 +60,7 @@ describe('the plot', () => {
   });
   it('names what bounds it', () => {
     const names = ['cpu', 'metal', 'cuda'].map((backend) => budgetName({ backend }));
-    expect(names).toEqual(['free memory', 'GPU working set', 'free GPU memory']);
+    expect(names).toEqual(['free memory', 'GPU memory limit', 'free GPU memory']);
   });
   it('leaves out a limit that is far above', () => {
     const o = { weights: 100, curves: [{ bytes: [10, 900] }], budget: 5000 } as unknown as Outlook;
@@ -112,9 +117,9 @@ describe('files', () => {
 describe('what of a prompt was reused', () => {
   it('says from where', () => {
     expect(reuse(900, 0, 0)).toBe('');
-    expect(reuse(900, 800, 0)).toBe('800 of 900 cached in memory');
-    expect(reuse(1900, 1800, 0, false)).toBe('1,800 of 1,900 cached');
-    expect(reuse(900, 800, 800)).toBe('800 of 900 cached on disk');
-    expect(reuse(900, 800, 300)).toBe('800 of 900 cached, 300 of them on disk');
+    expect(reuse(900, 800, 0)).toBe('800 of 900 prompt tokens cached in memory');
+    expect(reuse(1900, 1800, 0, false)).toBe('1,800 of 1,900 prompt tokens cached');
+    expect(reuse(900, 800, 800)).toBe('800 of 900 prompt tokens cached on disk');
+    expect(reuse(900, 800, 300)).toBe('800 of 900 prompt tokens cached, 300 of them on disk');
   });
 });

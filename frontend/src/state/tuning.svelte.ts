@@ -1,7 +1,7 @@
 // The settings of individual models, and what their makers recommend.
 import { post } from '../lib/api';
 import { parameterName } from '../lib/parameters';
-import { figure } from '../lib/format';
+import { figure, join } from '../lib/format';
 import type { Model, ModelSettings } from '../lib/types';
 import { app } from './app.svelte';
 import { attempt } from './toasts.svelte';
@@ -29,4 +29,4 @@ export function baseOf(name: string, model: Model | undefined): number | undefin
 export const differs = (model: Model) => Object.entries(model.advice?.sampling ?? {}).some(([name, x]) => Math.abs((baseOf(name, model) ?? NaN) - x) > 1e-9);
 
 /** Returns a recommendation as text. */
-export const adviceText = (model: Model) => Object.entries(model.advice?.sampling ?? {}).map(([name, x]) => `${parameterName(name, true)} ${figure(x)}`).join(', ');
+export const adviceText = (model: Model) => join(Object.entries(model.advice?.sampling ?? {}).map(([name, x]) => `${parameterName(name, true)} ${figure(x)}`));
