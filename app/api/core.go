@@ -33,6 +33,7 @@ type Options struct {
 	Page     fs.FS        // files served at /; nil for no page
 	Tuned    *tune.Book   // settings of single models; may be nil
 	Keys     *keys.Book   // named API keys; may be nil
+	Policy   *config.File // settings that a policy locks; may be nil
 }
 
 // Server is the API.

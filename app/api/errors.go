@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"godwit/app/api/wire"
+	"godwit/app/config"
 	"godwit/app/hub"
 	"godwit/app/keys"
 	"godwit/app/pool"
@@ -28,6 +29,7 @@ var hubStatus = []struct {
 	{hub.ErrDigest, http.StatusBadRequest, wire.Invalid},
 	{hub.ErrSize, http.StatusRequestEntityTooLarge, wire.Invalid},
 	{hub.ErrBusy, http.StatusConflict, wire.Invalid},
+	{hub.ErrOff, http.StatusForbidden, wire.Forbidden},
 	{hub.ErrBlocked, http.StatusForbidden, wire.Forbidden},
 	{hub.ErrAuth, http.StatusBadGateway, wire.Forbidden},
 	{hub.ErrLimited, http.StatusTooManyRequests, wire.Unavailable},
@@ -81,6 +83,8 @@ func (s *Server) explain(err error) *wire.Error {
 		e := wire.Fault(http.StatusTooManyRequests, wire.Limited, "%v", over)
 		e.Code, e.Retry = "rate_limit_exceeded", over.Retry
 		return e
+	case errors.Is(err, config.ErrLocked):
+		return locked(err)
 	case errors.Is(err, keys.ErrRevoked):
 		e := wire.Fault(http.StatusUnauthorized, wire.Unauthorized, "%v", err)
 		e.Code = "invalid_api_key"
@@ -116,6 +120,13 @@ func (s *Server) explain(err error) *wire.Error {
 		return errStopping
 	}
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
+}
+
+// locked returns the error for a request that would change a locked setting.
+func locked(err error) *wire.Error {
+	e := wire.Fault(http.StatusForbidden, wire.Forbidden, "%v", err)
+	e.Code = "locked"
+	return e
 }
 
 // statusGone is the status of a request whose client disconnected before the

@@ -17,6 +17,9 @@ var managing = map[string]bool{
 	"POST /slots/{id}": true, "POST /lora-adapters": true, "DELETE /api/prefixes": true,
 }
 
+// governing names the setting that an endpoint changes.
+var governing = map[string]string{"POST /lora-adapters": "engine.lora"}
+
 // permit returns an error if a key with limits would change the server for others.
 func permit(g *keys.Grant, what string) error {
 	if !g.Limited() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"godwit/app/api/wire"
+	"godwit/app/config"
 	"godwit/app/hub"
 	"godwit/app/keys"
 	"godwit/app/pool"
@@ -47,6 +48,9 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 	if o, err := wire.ProfileOptions(m.Profile); err == nil && o.Context != nil && least == 0 {
 		least = *o.Context
 	}
+	if err := s.governed(head, least); err != nil {
+		return nil, err
+	}
 	if trained := m.Info.Context; trained > 0 {
 		least = min(least, trained)
 	}
@@ -58,6 +62,22 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 		return nil, err
 	}
 	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least}))
+}
+
+// governed returns an error if a call would load a model against the policy. least is
+// the context that it needs.
+func (s *Server) governed(head *wire.Head, least int) error {
+	if p := s.o.Policy; p != nil {
+		if head.KeepAlive != nil {
+			if err := p.Locked("server.keep_alive", config.Duration(max(*head.KeepAlive, -1))); err != nil {
+				return err
+			}
+		}
+		if most := s.o.Settings.Engine.CtxSize; most > 0 && least > most {
+			return p.Refused("engine.ctx_size")
+		}
+	}
+	return nil
 }
 
 // named sets the requested model of a lease, because several models can share the

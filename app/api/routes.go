@@ -123,6 +123,9 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 		if managing[method+" "+path] {
 			err = permit(grant, "use "+method+" "+path)
 		}
+		if setting := governing[method+" "+path]; err == nil && setting != "" && s.o.Policy != nil {
+			err = s.o.Policy.Refused(setting)
+		}
 		if err == nil {
 			err = s.run(rec, r.WithContext(context.WithValue(r.Context(), wire.TallyKey{}, &rec.tally)), route)
 		}

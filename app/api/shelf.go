@@ -61,6 +61,9 @@ func (v service) Download(name string) (wire.Download, error) {
 	if err := hub.CheckName(name); err != nil {
 		return wire.Download{}, hubFault(err)
 	}
+	if err := s.pool.Library().Allowed(); err != nil {
+		return wire.Download{}, hubFault(err)
+	}
 	d := &wire.Download{ID: wire.ID("job_"), Name: name, Status: "downloading", Started: time.Now()}
 	if err := s.downloads.begin(d); err != nil {
 		return wire.Download{}, err

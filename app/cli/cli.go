@@ -35,6 +35,7 @@ import (
 // root is the command line.
 type root struct {
 	config.App
+	Policy string `name:"policy" placeholder:"FILE" help:"Policy file (TOML): lock settings. It has the form of config.toml."`
 
 	Chat       chatCmd       `cmd:"" aliases:"run" help:"Chat with a model, or send it one message."`
 	Template   templateCmd   `cmd:"" help:"Render messages from standard input with a chat template."`
@@ -79,12 +80,14 @@ type run struct {
 	drawn  *atomic.Pointer[progressbar.ProgressBar] // progress bar on the terminal
 	tuned  func() *tune.Book                        // settings of single models
 
-	env      config.Env
-	app      config.App                                                        // settings, including flags
-	problems *config.Problems                                                  // problems of the settings file; nil without any
-	level    func(level string) error                                          // changes the log level
-	logFile  string                                                            // path of the log file; empty without one
-	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil if there is no such check
+	env       config.Env
+	app       config.App                                                        // settings, including flags
+	problems  *config.Problems                                                  // problems of the settings file; nil without any
+	policies  map[string]bool                                                   // paths of the policy files that were read
+	overruled *config.Problems                                                  // settings of the file that a policy locks to other values; nil without any
+	level     func(level string) error                                          // changes the log level
+	logFile   string                                                            // path of the log file; empty without one
+	apart     func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil if there is no such check
 }
 
 // Main runs a command line and returns the exit code. page is the page's built
@@ -155,7 +158,8 @@ func (r *run) description() string {
 		text += " Without a command it opens the window."
 	}
 	return text + "\n\nSettings come from flags, then from environment variables such as GODWIT_CTX_SIZE, then from " +
-		filepath.Join(r.home.Config, "config.toml") + ". Models, chats and measurements are in " +
+		filepath.Join(r.home.Config, "config.toml") + ". Policy files lock settings: " + config.SystemPolicy() +
+		", if it exists, and those in --policy and GODWIT_POLICY. Models, chats and measurements are in " +
 		r.home.Data + ". GODWIT_HOME=FOLDER moves all of them to that folder."
 }
 
@@ -180,6 +184,9 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 		args = []string{"--help"}
 	}
 	ctx, err := parser.Parse(args)
+	if err == nil {
+		err = r.unlocked(ctx)
+	}
 	if err == nil {
 		err = validate(reflect.ValueOf(cmd), ctx.Selected())
 	}
@@ -296,22 +303,26 @@ func (r *run) settings() error {
 	if r.home, err = config.UserFolders(os.LookupEnv); err != nil {
 		return err
 	}
-	r.tuned = sync.OnceValue(func() *tune.Book {
-		return tune.Open(filepath.Join(r.home.Data, tune.FileName), tune.Options{Given: r.given, Log: r.log})
-	})
 	r.file, err = config.Open(filepath.Join(r.home.Config, "config.toml"))
 	var problems *config.Problems
 	if errors.As(err, &problems) && r.file != nil {
 		fmt.Fprintln(r.err, "godwit:", problems)
 		r.problems = problems
-		return nil
+		err = nil
 	}
-	return err
+	r.tuned = sync.OnceValue(func() *tune.Book {
+		return tune.Open(filepath.Join(r.home.Data, tune.FileName), tune.Options{Given: r.given, Locked: r.file.Refused, Log: r.log})
+	})
+	if err != nil {
+		return err
+	}
+	return r.standingPolicies()
 }
 
 // resolve returns the value of a missing flag to kong, from the environment or the
 // file.
-func (r *run) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (r *run) resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	_ = r.givenPolicies(ctx) // unlocked returns the error
 	value, _, err := r.file.Lookup(flag.Name, os.LookupEnv)
 	return value, err
 }

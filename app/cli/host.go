@@ -95,7 +95,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	if err != nil {
 		return h, err
 	}
-	to := api.Options{Settings: o.settings, Keys: named, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
+	to := api.Options{Settings: o.settings, Keys: named, Policy: r.file, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
 	if o.page != nil && o.page.native == nil {
 		to.Page = r.page // the window already has its page, and web browsers do not need one
 	}
@@ -181,6 +181,9 @@ func (h *host) openPage(r *run, live *config.Live, o *hosting) error {
 	h.close = append(h.close, chats.Close)
 	if r.problems != nil {
 		notices = append(notices, "Some settings were ignored:\n"+r.problems.Error())
+	}
+	if r.overruled != nil {
+		notices = append(notices, "Some settings were ignored:\n"+r.overruled.Error())
 	}
 	p, err := page.New(h.models, page.Options{
 		Store: chats, Library: o.library, Settings: live, Model: o.model, Engine: r.paging,

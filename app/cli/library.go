@@ -27,7 +27,7 @@ func (r *run) library(c config.Library) (*hub.Library, error) {
 	r.hide(c.HubToken)
 	return hub.Open(hub.Options{
 		Dir: filepath.Join(r.home.Data, "models"), Folders: c.Folders, URL: c.HubURL,
-		Token: c.HubToken, Log: r.log, Removed: func(ctx context.Context, path string) error { return r.tuned().Forget(ctx, path) },
+		Token: c.HubToken, NoDownloads: !c.Downloads, Log: r.log, Removed: func(ctx context.Context, path string) error { return r.tuned().Forget(ctx, path) },
 	})
 }
 

@@ -14,7 +14,8 @@ import (
 // Save changes settings in the file, by section.key. nil removes a setting, so
 // that its default applies again. Comments, order and other settings are
 // unchanged, including invalid ones. Save makes either all changes or, if it
-// returns an error, none. It does not change a damaged file.
+// returns an error, none. It does not change a damaged file, or a setting that a
+// policy file locks.
 func (f *File) Save(changes map[string]any) error {
 	var trial Settings
 	for name, value := range changes {
@@ -24,6 +25,9 @@ func (f *File) Save(changes map[string]any) error {
 		}
 		if err := field.set(&trial, value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := f.Locked(name, value); err != nil {
+			return err
 		}
 	}
 	f.mu.Lock()

@@ -193,12 +193,16 @@ const cacheGroup = "KV cache"
 // and otherwise a bool, int64, float64, string or []string. Sizes, times and
 // innerq are text. Save accepts this form, and JSON and TOML can store it.
 func (f *Field) Value(s *Settings) any {
-	v := reflect.ValueOf(s).Elem().FieldByIndex(f.index)
+	return plain(reflect.ValueOf(s).Elem().FieldByIndex(f.index))
+}
+
+// plain returns a value of a setting's type in the form that Value describes.
+func plain(v reflect.Value) any {
 	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return nil
-		}
 		v = v.Elem()
+	}
+	if !v.IsValid() {
+		return nil
 	}
 	if text, ok := v.Interface().(fmt.Stringer); ok {
 		return text.String()
@@ -207,7 +211,9 @@ func (f *Field) Value(s *Settings) any {
 	case reflect.Int, reflect.Int64:
 		return v.Int()
 	case reflect.Slice:
-		return append([]string{}, v.Interface().([]string)...)
+		if list, ok := v.Interface().([]string); ok {
+			return append([]string{}, list...)
+		}
 	}
 	return v.Interface()
 }

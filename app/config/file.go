@@ -69,7 +69,8 @@ type File struct {
 	path string
 
 	mu     sync.RWMutex
-	values map[string]any // valid values by section.key, as TOML represents them
+	values map[string]any  // valid values by section.key, as TOML represents them
+	locks  map[string]lock // settings that a policy locks, by section.key
 }
 
 // Open reads the file at path. A missing file is treated as empty. If the file
@@ -130,7 +131,15 @@ func damaged(path string, line int, text string) *Problems {
 // parse returns the valid values in a file, and a *Problems error about the
 // others.
 func parse(path string, data []byte) (map[string]any, error) {
-	var tree map[string]any
+	tree, err := decode(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return check(path, tree, lineNumbers(data))
+}
+
+// decode reads TOML.
+func decode(path string, data []byte) (tree map[string]any, err error) {
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		var at *toml.DecodeError
 		line := 0
@@ -139,7 +148,12 @@ func parse(path string, data []byte) (map[string]any, error) {
 		}
 		return nil, damaged(path, line, strings.TrimPrefix(err.Error(), "toml: "))
 	}
-	lines := lineNumbers(data)
+	return tree, nil
+}
+
+// check returns the valid values of a decoded file, and a *Problems error about the
+// others.
+func check(path string, tree map[string]any, lines map[string]int) (map[string]any, error) {
 	values := map[string]any{}
 	var problems []Problem
 	fault := func(name, text string) {

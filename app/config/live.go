@@ -52,6 +52,9 @@ func (l *Live) Settings() (Settings, error) {
 
 // Origin returns the source of a setting's value.
 func (l *Live) Origin(name string) Origin {
+	if l.Policy(name) != "" {
+		return FromPolicy
+	}
 	if _, ok := l.flags[name]; ok {
 		return FromFlag
 	}
@@ -60,6 +63,9 @@ func (l *Live) Origin(name string) Origin {
 	}
 	return FromDefault
 }
+
+// Policy returns the path of the policy file that locks a setting, or "".
+func (l *Live) Policy(name string) string { return l.file.Policy(name) }
 
 // Path returns the path of the file.
 func (l *Live) Path() string { return l.file.Path() }

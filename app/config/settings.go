@@ -4,7 +4,8 @@
 // page lists it through Fields.
 //
 // A value comes from the first of these that sets it: flag, environment, file,
-// default. The command line sets the flags; Open and Settings do the rest.
+// default. The command line sets the flags; Open and Settings do the rest. A policy
+// file can lock settings, so that none of these changes them; see File.Lock.
 //
 //	file, err := config.Open(path)     // problems name their lines; file works with the rest
 //	set, err := file.Settings(os.LookupEnv)
@@ -125,9 +126,10 @@ type Server struct {
 
 // Library holds the settings for the sources of models.
 type Library struct {
-	HubURL   string   `toml:"hub_url" name:"hub-url" placeholder:"URL" default:"https://huggingface.co" form:"url" applies:"now" group:"Library" gui:"Site to search and download models from." help:"Model hub to search and download from."`
-	HubToken string   `toml:"hub_token" kong:"-" secret:"" vars:"HF_TOKEN" default:"" applies:"now" group:"Library" gui:"Access token for models whose licence must be accepted. It is sent to the hub only." help:"Access token for models whose licence must be accepted. It is sent to the hub only."`
-	Folders  []string `toml:"folders" name:"models-folder" placeholder:"FOLDER" sep:"none" applies:"now" group:"Library" gui:"Additional folders with models." help:"Additional folder with models. May be given several times."`
+	HubURL    string   `toml:"hub_url" name:"hub-url" placeholder:"URL" default:"https://huggingface.co" form:"url" applies:"now" group:"Library" gui:"Site to search and download models from." help:"Model hub to search and download from."`
+	HubToken  string   `toml:"hub_token" kong:"-" secret:"" vars:"HF_TOKEN" default:"" applies:"now" group:"Library" gui:"Access token for models whose licence must be accepted. It is sent to the hub only." help:"Access token for models whose licence must be accepted. It is sent to the hub only."`
+	Downloads bool     `toml:"downloads" name:"downloads" negatable:"" default:"true" applies:"now" group:"Library" gui:"Search the hub and download models from it. If off, only models on this computer are used." help:"Search the hub and download models from it. If off, only models on this machine are used."`
+	Folders   []string `toml:"folders" name:"models-folder" placeholder:"FOLDER" sep:"none" applies:"now" group:"Library" gui:"Additional folders with models." help:"Additional folder with models. May be given several times."`
 }
 
 // App holds the settings of the program itself.

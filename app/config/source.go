@@ -19,6 +19,7 @@ const (
 	FromFile        Origin = "file"
 	FromEnvironment Origin = "environment"
 	FromFlag        Origin = "flag"
+	FromPolicy      Origin = "policy" // a policy file locks the value
 )
 
 // Settings returns the settings from environment, file and defaults. Variables with
@@ -28,8 +29,8 @@ func (f *File) Settings(env Env) (Settings, error) {
 	var errs []error
 	for i := range fields {
 		field := &fields[i]
-		value, from, err := f.lookup(field, env)
-		if err == nil && from != FromDefault {
+		value, _, err := f.lookup(field, env)
+		if err == nil && value != nil {
 			err = field.set(&s, value)
 		}
 		if err != nil {
@@ -41,14 +42,14 @@ func (f *File) Settings(env Env) (Settings, error) {
 
 // Lookup returns the value of a setting whose flag was not given, as text or as
 // a list. kong's resolver uses it. name is the setting's name or flag.
-// FromDefault means that neither the environment nor the file sets the value.
+// FromDefault means that neither the environment nor a file sets the value.
 func (f *File) Lookup(name string, env Env) (any, Origin, error) {
 	field, ok := Find(name)
 	if !ok {
 		return nil, FromDefault, nil
 	}
 	value, from, err := f.lookup(&field, env)
-	if err != nil || from == FromDefault {
+	if err != nil || value == nil {
 		return nil, from, err
 	}
 	if field.Kind == "list" {
@@ -62,8 +63,10 @@ func (f *File) Lookup(name string, env Env) (any, Origin, error) {
 	return fmt.Sprint(value), from, nil
 }
 
-// lookup returns the raw value, which is valid for the setting.
+// lookup returns the raw value, which is valid for the setting. It is nil for the
+// default.
 func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
+	locked, isLocked := f.lockOf(field.Name)
 	for _, name := range field.Env {
 		text, ok := env(name)
 		if !ok || text == "" {
@@ -74,7 +77,15 @@ func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
 		if err := field.set(&trial, value); err != nil {
 			return nil, FromEnvironment, fmt.Errorf("$%s: %w", name, err)
 		}
-		return value, FromEnvironment, nil
+		if !isLocked {
+			return value, FromEnvironment, nil
+		}
+		if err := f.Locked(field.Name, value); err != nil {
+			return nil, FromEnvironment, fmt.Errorf("$%s: %w", name, err)
+		}
+	}
+	if isLocked {
+		return f.lockedValue(field, locked), FromPolicy, nil
 	}
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -40,6 +40,7 @@ var (
 	ErrFile     = errors.New("no model can be read from this file")
 	ErrDigest   = fetch.ErrDigest
 	ErrSpace    = errors.New("not enough disk space")
+	ErrOff      = errors.New("downloads are off (setting library.downloads)")
 )
 
 // DefaultURL is the hub's URL unless Options set another.
@@ -53,6 +54,7 @@ type Options struct {
 	Token        string   // token that is sent only to the hub's own host
 	AllowHTTP    bool     // allows plain http
 	AllowPrivate bool     // allows addresses of local networks
+	NoDownloads  bool     // no connections to a hub at first; see Allow
 	MaxBytes     int64    // maximum size of a downloaded file; 0 selects 1 TiB
 	Log          *slog.Logger
 
@@ -72,6 +74,7 @@ type Library struct {
 	log  *slog.Logger
 	o    Options
 	from atomic.Pointer[source]
+	off  atomic.Bool // no downloads and no search
 
 	// Tests replace these functions and pauses. The functions create the file
 	// that a download writes to, return the free disk space, and extract a model
@@ -106,6 +109,7 @@ func Open(o Options) (*Library, error) {
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
+	l.off.Store(o.NoDownloads)
 	return l, l.Change(o.Folders, o.URL, o.Token)
 }
 
@@ -134,6 +138,18 @@ func (l *Library) Change(folders []string, address, token string) error {
 	}
 	if old := l.from.Swap(&source{folders, c}); old != nil {
 		old.hub.http.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Allow turns connections to hubs on or off. If they are off, Search and downloads
+// return ErrOff. A download in progress continues.
+func (l *Library) Allow(downloads bool) { l.off.Store(!downloads) }
+
+// Allowed returns ErrOff if connections to hubs are off.
+func (l *Library) Allowed() error {
+	if l.off.Load() {
+		return ErrOff
 	}
 	return nil
 }

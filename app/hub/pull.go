@@ -121,6 +121,9 @@ func (l *Library) pullDemo(ctx context.Context, root *os.Root, m fetch.Model, me
 	meter.p.File, meter.p.Total = m.File, m.Size
 	info, err := root.Stat(m.File)
 	if err != nil || info.Size() != m.Size {
+		if err := l.Allowed(); err != nil {
+			return Model{}, err
+		}
 		free, err := l.free(l.dir)
 		if err != nil {
 			return Model{}, err

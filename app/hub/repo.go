@@ -113,6 +113,9 @@ func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 	if err != nil {
 		return Repo{}, err
 	}
+	if err := l.Allowed(); err != nil {
+		return Repo{}, err
+	}
 	var w wireRepo
 	if err := l.hub().json(ctx, ref.ID(), path.Join("api/models", ref.ID()), url.Values{"blobs": {"true"}}, &w); err != nil {
 		return Repo{}, err
@@ -135,6 +138,9 @@ func (l *Library) Search(ctx context.Context, query string, limit int) ([]Repo, 
 		limit = 10
 	}
 	limit = min(limit, 50)
+	if err := l.Allowed(); err != nil {
+		return nil, err
+	}
 	var found []wireRepo
 	err := l.hub().json(ctx, "search", "api/models", url.Values{
 		"search": {query}, "filter": {"gguf"}, "sort": {"downloads"}, "direction": {"-1"}, "limit": {strconv.Itoa(limit)},

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,9 @@ var ErrNewer = errors.New("the settings of models were written by a newer versio
 
 // Options of a Book. The zero value works.
 type Options struct {
-	Given func(flags ...string) bool // reports whether the command line has one of these flags; nil for none
-	Log   *slog.Logger               // nil for none
+	Given  func(flags ...string) bool // reports whether the command line has one of these flags; nil for none
+	Locked func(flag string) error    // returns an error if a policy locks the setting with a flag; nil for none
+	Log    *slog.Logger               // nil for none
 }
 
 // Book is the file with the settings of all models, by the paths of their files. Its
@@ -70,6 +72,9 @@ func Open(path string, o Options) *Book {
 	if o.Given == nil {
 		o.Given = func(...string) bool { return false }
 	}
+	if o.Locked == nil {
+		o.Locked = func(string) error { return nil }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -91,12 +96,15 @@ func (b *Book) Of(path string) Settings {
 	return s
 }
 
-// For returns the settings of a model without those that the command line sets.
+// For returns the settings of a model without those that the command line sets or a
+// policy locks.
 func (b *Book) For(path string) Settings {
 	if b == nil {
 		return Settings{}
 	}
-	return b.Of(path).without(b.o.Given)
+	return b.Of(path).without(func(flags ...string) bool {
+		return b.o.Given(flags...) || slices.ContainsFunc(flags, func(f string) bool { return b.o.Locked(f) != nil })
+	})
 }
 
 // Load sets how the model in a file is loaded. It reports whether that differs from
@@ -122,10 +130,16 @@ func (b *Book) MaxTokens(path string, n int) int {
 	return n
 }
 
-// Put stores the settings of the model in a file. Empty settings remove it.
+// Put stores the settings of the model in a file. Empty settings remove it. Settings
+// that a policy locks are an error.
 func (b *Book) Put(ctx context.Context, path string, s Settings) error {
 	if err := s.Check(); err != nil {
 		return err
+	}
+	for _, flag := range s.flags() {
+		if err := b.o.Locked(flag); err != nil {
+			return err
+		}
 	}
 	return b.change(ctx, func(models map[string]Settings) error {
 		if s.Empty() {

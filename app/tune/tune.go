@@ -107,12 +107,34 @@ func (s *Settings) Over(e *config.Engine) {
 	}
 }
 
+// flags returns the flags of the settings that s replaces.
+func (s *Settings) flags() (list []string) {
+	add := func(set bool, flags ...string) {
+		if set {
+			list = append(list, flags...)
+		}
+	}
+	add(s.Context != 0, "ctx-size")
+	add(s.Preset != "", presetFlags...)
+	add(s.GPULayers != nil, "gpu-layers")
+	add(s.ChatTemplate != "", "chat-template")
+	add(s.MaxTokens != 0, "predict")
+	for _, f := range engine.SamplingFields() {
+		_, set := s.Sampling[f.Name]
+		add(set, f.Flag)
+	}
+	return list
+}
+
+// presetFlags are the flags of the settings that a preset replaces.
+var presetFlags = []string{"kv-preset", "cache-type-k", "cache-type-v", "kv-auto"}
+
 // without returns the settings without those that the command line sets.
 func (s Settings) without(given func(flags ...string) bool) Settings {
 	if given("ctx-size") {
 		s.Context = 0
 	}
-	if given("kv-preset", "cache-type-k", "cache-type-v", "kv-auto") {
+	if given(presetFlags...) {
 		s.Preset = ""
 	}
 	if given("gpu-layers") {

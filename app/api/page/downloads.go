@@ -163,6 +163,9 @@ func (p *Page) startDownload(w http.ResponseWriter, r *http.Request) (any, error
 
 // pull starts or continues a download.
 func (p *Page) pull(ref string) error {
+	if err := p.o.Library.Allowed(); err != nil {
+		return err
+	}
 	p.downloads.mu.Lock()
 	defer p.downloads.mu.Unlock()
 	t := p.downloads.of(ref)

@@ -40,6 +40,7 @@ const (
 	textNotID           = "%.32q is not an id"
 	textNotNumber       = "%s: %.32q is not a number"
 	textFlagWins        = "%s is set on the command line, which overrides the settings file"
+	textPolicyWins      = "%s is set by your administrator, in the policy file %s"
 	textEnvironmentWins = "%s is set in the environment, which overrides the settings file"
 	textNotGGUFName     = "%.128q is not the name of a GGUF file"
 	textCopying         = "%s is already being copied"

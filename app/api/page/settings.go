@@ -18,7 +18,8 @@ type setting struct {
 	config.Field
 	Value  any           `json:"value" ts:"Value"`
 	Origin config.Origin `json:"origin"`
-	Given  bool          `json:"given,omitempty"` // whether a secret is set; its value is never sent
+	Given  bool          `json:"given,omitempty"`  // whether a secret is set; its value is never sent
+	Policy string        `json:"policy,omitempty"` // path of the policy file that locks the setting
 }
 
 func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
@@ -34,7 +35,7 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 		f.Help = cmp.Or(f.GUI, f.Help)
 		value := f.Value(&s)
 		f.Choices = slices.DeleteFunc(slices.Clone(f.Choices), func(c string) bool { return c != value && slices.Contains(f.Useless, c) })
-		x := setting{Field: f, Value: value, Origin: p.o.Settings.Origin(f.Name)}
+		x := setting{Field: f, Value: value, Origin: p.o.Settings.Origin(f.Name), Policy: p.o.Settings.Policy(f.Name)}
 		if f.Secret {
 			switch secret := x.Value.(type) {
 			case []string:
@@ -62,6 +63,8 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	defer p.saving.Unlock()
 	for name := range q.Changes {
 		switch p.o.Settings.Origin(name) {
+		case config.FromPolicy:
+			return nil, refuse(http.StatusForbidden, "locked", textPolicyWins, name, p.o.Settings.Policy(name))
 		case config.FromFlag:
 			return nil, bad(textFlagWins, name)
 		case config.FromEnvironment:
@@ -98,6 +101,7 @@ func (p *Page) apply(s *config.Settings) error {
 	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL, s.Library.HubToken); err != nil {
 		return err
 	}
+	p.o.Library.Allow(s.Library.Downloads)
 	if p.o.Level != nil {
 		return p.o.Level(s.App.LogLevel)
 	}

@@ -99,7 +99,7 @@ var enums = []struct {
 	{"Status", []store.Status{store.Done, store.Running, store.Stopped, store.Failed}},
 	{"ModelState", []pool.State{pool.Unloaded, pool.Loading, pool.Loaded, pool.Unloading, pool.Failed}},
 	{"Phase", []hub.Phase{hub.PhaseCheck, hub.PhaseDownload, hub.PhaseDone}},
-	{"Origin", []config.Origin{config.FromDefault, config.FromFile, config.FromEnvironment, config.FromFlag}},
+	{"Origin", []config.Origin{config.FromDefault, config.FromFile, config.FromEnvironment, config.FromFlag, config.FromPolicy}},
 }
 
 // TestTypeScript compares the page's types with the structs that its endpoints

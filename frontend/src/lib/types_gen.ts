@@ -10,7 +10,7 @@ export type ModelState = 'unloaded' | 'loading' | 'loaded' | 'unloading' | 'fail
 
 export type Phase = 'check' | 'download' | 'done';
 
-export type Origin = 'default' | 'file' | 'environment' | 'flag';
+export type Origin = 'default' | 'file' | 'environment' | 'flag' | 'policy';
 
 export interface Attachment {
   name: string;
@@ -394,6 +394,8 @@ export interface Field {
   origin: Origin;
   /** whether a secret is set; its value is never sent */
   given?: boolean;
+  /** path of the policy file that locks the setting */
+  policy?: string;
 }
 
 export interface Parameter {

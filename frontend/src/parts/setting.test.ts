@@ -47,3 +47,26 @@ it.each(['text', 'list'] as const)('hides a secret once it is saved, and keeps o
   await vi.waitFor(() => expect(box.value).toBe(''));
   await gone();
 });
+
+const kinds: [string, Partial<Field>, string][] = [
+  ['switch', { kind: 'bool', value: false }, 'Off'],
+  ['automatic switch', { kind: 'bool', auto: true, value: null }, 'Automatic'],
+  ['choice', { kind: 'text', choices: ['auto', 'cpu'], value: 'cpu' }, 'cpu'],
+  ['number', { kind: 'int', value: 0 }, '0'],
+  ['list', { kind: 'list', value: ['a', 'b'] }, 'a, b'],
+  ['secret', { kind: 'list', secret: true, given: true, value: null }, 'Set'],
+];
+
+it.each(kinds)('shows a locked %s with the reason, can have the focus, and saves nothing', async (_, change, value) => {
+  const { save, gone } = shown(field({ ...change, origin: 'policy', policy: '/etc/godwit/policy.toml' }));
+  const boxes = [...document.querySelectorAll<HTMLInputElement>('input, textarea, button, select')];
+  expect(boxes.map((b) => [b.tagName, b.value, b.readOnly, b.disabled, b.getAttribute('aria-disabled')])).toEqual([['INPUT', value, true, false, 'true']]);
+  boxes[0]!.focus();
+  expect(document.activeElement).toBe(boxes[0]);
+  const reasons = boxes[0]!.getAttribute('aria-describedby')!.split(' ').map((id) => document.getElementById(id)!);
+  expect(reasons[0]!.textContent).toBe('set by your administrator');
+  expect(reasons[0]!.title).toBe('/etc/godwit/policy.toml');
+  expect(document.querySelector('label')!.getAttribute('for')).toBe(boxes[0]!.id);
+  expect(save).not.toHaveBeenCalled();
+  await gone();
+});
