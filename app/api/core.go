@@ -29,11 +29,12 @@ type Options struct {
 	Memory   *engine.Memory   // memory accounting of the models, with the budget; may be nil
 	States   string           // folder for saved slots
 	Version  string
-	Log      *slog.Logger // nil to log nothing
-	Page     fs.FS        // files served at /; nil for no page
-	Tuned    *tune.Book   // settings of single models; may be nil
-	Keys     *keys.Book   // named API keys; may be nil
-	Policy   *config.File // settings that a policy locks; may be nil
+	Log      *slog.Logger     // nil to log nothing
+	Page     fs.FS            // files served at /; nil for no page
+	Tuned    *tune.Book       // settings of single models; may be nil
+	Keys     *keys.Book       // named API keys; may be nil
+	Policy   *config.File     // settings that a policy locks; may be nil
+	Audit    *telemetry.Audit // log of all requests; may be nil
 }
 
 // Server is the API.

@@ -25,6 +25,12 @@ type keyed struct {
 // startKeyed starts a server with the real model and a file of keys.
 func startKeyed(t *testing.T, log *buffer, list ...keys.Key) (*keyed, []string) {
 	t.Helper()
+	return startKeyedAs(t, log, func(*setup) {}, list...)
+}
+
+// startKeyedAs is startKeyed with other options.
+func startKeyedAs(t *testing.T, log *buffer, change func(*setup), list ...keys.Key) (*keyed, []string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), keys.FileName)
 	var secrets []string
 	for _, k := range list {
@@ -49,6 +55,7 @@ func startKeyed(t *testing.T, log *buffer, list ...keys.Key) (*keyed, []string) 
 		o.Keys = book
 		o.Log = slog.New(slog.NewTextHandler(log, nil))
 		o.Settings.Server.RequestLog = true
+		change(o)
 	})
 	return &keyed{v, path}, secrets
 }

@@ -71,9 +71,15 @@ func (s *Server) keyless(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// mountedAt reports whether another package's handler serves a path.
-func (s *Server) mountedAt(path string) bool {
-	return slices.ContainsFunc(s.mounted, func(m mounted) bool { return strings.HasPrefix(path, m.path) })
+// mountedAt returns the path of the handler of another package that serves a path, or
+// "".
+func (s *Server) mountedAt(path string) string {
+	for _, m := range s.mounted {
+		if strings.HasPrefix(path, m.path) {
+			return m.path
+		}
+	}
+	return ""
 }
 
 // pageFile returns the file of the page for a path.
@@ -102,6 +108,8 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 	}
 	slices.Sort(allowed)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := w.(*recorder)
+		rec.path = path
 		form := s.endpoints.form(r.URL.Path)
 		method := r.Method
 		if method == http.MethodHead {
@@ -115,9 +123,8 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 			s.fail(w, form, e)
 			return
 		}
-		start := time.Now()
-		rec := &recorder{ResponseWriter: w, status: http.StatusOK, request: route.Request}
 		grant := keys.Of(r.Context())
+		rec.route, rec.request = true, route.Request
 		rec.tally.Limit = limit(grant)
 		var err error
 		if managing[method+" "+path] {
@@ -133,9 +140,6 @@ func (s *Server) methods(path string, routes map[string]wire.Route) http.Handler
 			s.fail(rec, form, err)
 		}
 		s.counters.request(method+" "+path, rec.status)
-		if s.live.Load().log {
-			s.log.Info("request", append([]any{"method", method, "path", path, "status", rec.status, "ms", time.Since(start).Milliseconds()}, append(rec.tally.Attrs(), keyAttr(grant)...)...)...)
-		}
 	})
 }
 
@@ -158,22 +162,6 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, route wire.Route) e
 }
 
 func clipPath(s string) string { return s[:min(len(s), 128)] }
-
-// recorder records the status for the metrics, and the wire type of the body.
-type recorder struct {
-	http.ResponseWriter
-	status  int
-	request any
-	tally   wire.Tally
-}
-
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // page serves the built page at /, and reports unknown paths.
 func (s *Server) page() http.Handler {

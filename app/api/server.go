@@ -194,6 +194,13 @@ func (s *Server) Mount(path string, h http.Handler, keyless func(path string) bo
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.work.Add(1)
 	defer s.work.Done()
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK, start: time.Now()}
+	defer s.record(rec, r)
+	s.serve(rec, r)
+}
+
+// serve answers a request.
+func (s *Server) serve(w *recorder, r *http.Request) {
 	form := s.endpoints.form(r.URL.Path)
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -208,9 +215,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.guard.cross(w, r) {
 		return
 	}
+	at := s.mountedAt(r.URL.Path)
+	w.path = at
 	if !s.keyless(r.URL.Path) {
 		grant, err := s.guard.authorise(r)
-		if err == nil && s.mountedAt(r.URL.Path) {
+		w.grant = grant
+		if err == nil && at != "" {
 			err = permit(grant, "open the page")
 		}
 		if err != nil {

@@ -51,15 +51,15 @@ func (v service) Life() context.Context { return v.s.ctx }
 
 func (v service) Go(do func()) { v.s.work.Go(do) }
 
-func (v service) Whole(ctx context.Context, c wire.Call, from wire.Client) (any, error) {
-	ctx, stop := granted(ctx, from.Grant)
-	defer stop()
+func (v service) Whole(ctx context.Context, c wire.Call, from wire.Client) (_ any, err error) {
+	ctx, done := v.s.granted(ctx, from.Grant)
+	defer func() { done(err) }()
 	return collect(ctx, c, v.s.begin(ctx, c, from.Whose), func(text string) { v.s.log.Info("request notice", "notice", text) })
 }
 
-func (v service) Send(ctx context.Context, w http.ResponseWriter, c wire.Call, from wire.Client) error {
-	ctx, stop := granted(ctx, from.Grant)
-	defer stop()
+func (v service) Send(ctx context.Context, w http.ResponseWriter, c wire.Call, from wire.Client) (err error) {
+	ctx, done := v.s.granted(ctx, from.Grant)
+	defer func() { done(err) }()
 	return v.s.sendStream(ctx, wire.NewOut(w, c.Head().Lines), c, v.s.begin(ctx, c, from.Whose))
 }
 

@@ -15,6 +15,7 @@ import (
 	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/app/store"
+	"godwit/app/telemetry"
 	"godwit/engine"
 )
 
@@ -91,11 +92,18 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	if states == "" {
 		states = filepath.Join(r.home.Data, "slots")
 	}
+	var audit *telemetry.Audit
+	if path := o.settings.Server.AuditLog; path != "" {
+		if audit, err = telemetry.OpenAudit(path); err != nil {
+			return h, err
+		}
+		h.close = append(h.close, audit.Close)
+	}
 	named, err := r.named(h, &o.settings.Server)
 	if err != nil {
 		return h, err
 	}
-	to := api.Options{Settings: o.settings, Keys: named, Policy: r.file, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
+	to := api.Options{Settings: o.settings, Keys: named, Policy: r.file, Audit: audit, Prefixes: kept, Memory: r.memory, States: states, Version: Version, Log: r.log, Tuned: r.tuned()}
 	if o.page != nil && o.page.native == nil {
 		to.Page = r.page // the window already has its page, and web browsers do not need one
 	}

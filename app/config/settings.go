@@ -122,6 +122,7 @@ type Server struct {
 	ReasoningMessage   string   `toml:"reasoning_budget_message" name:"reasoning-budget-message" placeholder:"TEXT" default:"" applies:"now" group:"Server" gui:"Text inserted when the reasoning limit is reached." help:"Text inserted when --reasoning-budget ends the reasoning."`
 	AllowImageURLs     bool     `toml:"allow_image_urls" name:"allow-image-urls" negatable:"" default:"false" applies:"now" group:"Server" gui:"Download an image if a program sends the web address of one. Addresses in this computer's network are never read." help:"Read pictures from http(s) URLs in requests, but never from loopback, private or link-local addresses. If off, only data: URLs are read."`
 	RequestLog         bool     `toml:"request_log" name:"request-log" negatable:"" default:"false" applies:"now" group:"Server" gui:"Log the method, path, model, tokens and time of every request, but never message text." help:"Log method, path, model, tokens and time of each request, never message text."`
+	AuditLog           string   `toml:"audit_log" name:"audit-log" placeholder:"FILE" default:"" applies:"start" group:"Server" gui:"File with one line per request: key, model, tokens, status and time, never message text." help:"File with a JSON line for each request: time, method, path, status, duration, key name, model and tokens, never message text. It is rotated at 64 MiB."`
 }
 
 // Library holds the settings for the sources of models.

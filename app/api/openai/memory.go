@@ -82,7 +82,8 @@ func (m *Memory) put(k *kept) {
 		m.byID, m.items = map[string]*list.Element{}, map[string]held{}
 	}
 	if e := m.byID[k.id]; e != nil {
-		k.started = e.Value.(*kept).started
+		old := e.Value.(*kept)
+		k.started, old.cancel = old.started, nil // the background response has only changed
 		m.drop(e)
 	}
 	m.byID[k.id] = m.order.PushFront(k)

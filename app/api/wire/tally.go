@@ -16,6 +16,7 @@ type Tally struct {
 	mu                        sync.Mutex
 	model                     string
 	prompt, cached, generated int
+	logged                    bool // a line with the counts was written
 }
 
 // TallyOf returns the tally of a request, or a new one if the request has none.
@@ -46,12 +47,23 @@ func (t *Tally) Add(prompt, cached, generated int) error {
 	return nil
 }
 
-// Attrs returns the attributes of the log line for a request that used a model.
+// Attrs returns the attributes of the log line for a request that used a model. The
+// counts of the next line begin at zero.
 func (t *Tally) Attrs() []any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.logged = true
 	if t.model == "" {
 		return nil
 	}
-	return []any{"model", t.model, "prompt", t.prompt, "cached", t.cached, "tokens", t.generated}
+	list := []any{"model", t.model, "prompt", t.prompt, "cached", t.cached, "tokens", t.generated}
+	t.prompt, t.cached, t.generated = 0, 0, 0
+	return list
+}
+
+// Logged reports whether a line of the request was written.
+func (t *Tally) Logged() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.logged
 }
