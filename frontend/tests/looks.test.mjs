@@ -181,7 +181,7 @@ describe('how it looks', () => {
 
   it('has none with or without a loaded model', async () => {
     const page = await visit(browser, `${server.url}/#/chat`);
-    for (const [models, name] of [[[{ state: 'loading', progress: 0.34 }], 'Model: small 34 %'], [[], 'No model']]) {
+    for (const [models, name] of [[[{ state: 'loading', progress: 0.34 }], 'Model: small 34%'], [[], 'No model']]) {
       await page.route('**/app/state', async (route) => {
         const answer = await route.fetch();
         const state = await answer.json();
