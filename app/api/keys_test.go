@@ -206,3 +206,48 @@ func TestLimitedKey(t *testing.T) {
 		}
 	}
 }
+
+// A key with a limit of cache bytes loses its own least valuable prompts, never those
+// of another key.
+func TestKeyCache(t *testing.T) {
+	var log buffer
+	v, s := startKeyedAs(t, &log, func(o *setup) {
+		o.Engine.Parallel, o.Engine.Cells = 1, 1024
+		keeping(t, o, t.TempDir())
+		o.Keys.Caches(o.Prefixes.SetLimits)
+	}, keys.Key{Name: "limited", Limits: keys.Limits{Cache: 24 << 20}}, keys.Key{Name: "free"})
+	about := func(what string) string { return strings.Repeat("The "+what+" and the sand. ", 30) }
+	v.cached(0, about("sea"), bearer(s[1]))
+	list := v.o.Prefixes.List()
+	if len(list) != 1 {
+		t.Fatalf("stored: %v", list)
+	}
+	held := func() (bytes int64) { // bytes of the limited key, in memory or on disk
+		v.o.Prefixes.Sync()
+		for _, c := range v.o.Prefixes.List() {
+			if c.Name != list[0].Name {
+				bytes += c.PageBytes + c.PointBytes
+			}
+		}
+		return bytes
+	}
+	const limit = 24 << 20
+	for i := range 12 {
+		v.cached(0, about("mountain "+strconv.Itoa(i)), bearer(s[0]))
+		if n := held(); n > 2*limit { // memory and disk can hold different records
+			t.Fatalf("after %d prompts the limited key has %d bytes", i+1, n)
+		}
+	}
+	if n := held(); n < limit/2 {
+		t.Fatalf("the limited key has only %d bytes, so its limit was not reached", n)
+	}
+	if n := v.cached(0, about("mountain 11"), bearer(s[0])); n < 128 {
+		t.Errorf("the limited key finds %v tokens of its newest prompt", n)
+	}
+	if n := v.cached(0, about("sea"), bearer(s[1])); n < 128 {
+		t.Errorf("the other key finds %v tokens of its prompt", n)
+	}
+	if n := v.cached(0, about("mountain 0"), bearer(s[0])); n >= 128 {
+		t.Errorf("the limited key finds %v tokens of its oldest prompt", n)
+	}
+}

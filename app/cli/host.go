@@ -99,7 +99,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 		}
 		h.close = append(h.close, audit.Close)
 	}
-	named, err := r.named(h, &o.settings.Server)
+	named, err := r.named(h, &o.settings.Server, kept)
 	if err != nil {
 		return h, err
 	}

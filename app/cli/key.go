@@ -12,6 +12,7 @@ import (
 
 	"godwit/app/config"
 	"godwit/app/keys"
+	"godwit/engine"
 )
 
 type keyCmd struct {
@@ -44,10 +45,11 @@ func (r *run) keyPath(set string) string {
 
 type keyAddCmd struct {
 	keyFile
-	Name     string   `arg:"" placeholder:"NAME" help:"Name of the key in logs and lists."`
-	Models   []string `name:"models" placeholder:"NAME" help:"Models that the key may use, separated by commas. A name that ends in * matches all names that begin so. Unset: all models."`
-	Requests int      `name:"requests-per-minute" placeholder:"N" help:"Maximum requests in any 60 seconds, without those that only read (GET). 0: no limit."`
-	Tokens   int64    `name:"tokens-per-day" placeholder:"N" help:"Maximum tokens of prompts and answers per day (UTC). An answer ends with an error when it reaches the limit. 0: no limit."`
+	Name     string      `arg:"" placeholder:"NAME" help:"Name of the key in logs and lists."`
+	Models   []string    `name:"models" placeholder:"NAME" help:"Models that the key may use, separated by commas. A name that ends in * matches all names that begin so. Unset: all models."`
+	Requests int         `name:"requests-per-minute" placeholder:"N" help:"Maximum requests in any 60 seconds, without those that only read (GET). 0: no limit."`
+	Cache    config.Size `name:"cache" placeholder:"SIZE" help:"Maximum size of the key's stored prompts in memory, and the same size on disk. The least valuable are deleted first. 0: no limit."`
+	Tokens   int64       `name:"tokens-per-day" placeholder:"N" help:"Maximum tokens of prompts and answers per day (UTC). An answer ends with an error when it reaches the limit. 0: no limit."`
 }
 
 // Run makes a key and prints it.
@@ -56,7 +58,7 @@ func (c *keyAddCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	limits := keys.Limits{Models: c.Models, Requests: c.Requests, Tokens: c.Tokens}
+	limits := keys.Limits{Models: c.Models, Requests: c.Requests, Tokens: c.Tokens, Cache: int64(c.Cache)}
 	secret, err := keys.Add(r.ctx, path, keys.Key{Name: c.Name, Limits: limits})
 	if errors.Is(err, keys.ErrName) || errors.Is(err, keys.ErrLimit) {
 		return usage{err}
@@ -91,9 +93,9 @@ func (c *keyListCmd) Run(r *run) error {
 		fmt.Fprintln(r.err, "godwit: no keys; make one with: godwit key add NAME")
 		return nil
 	}
-	t := newTable("NAME", "MADE", "MODELS", "REQUESTS/MIN", "TOKENS/DAY")
+	t := newTable("NAME", "MADE", "MODELS", "REQUESTS/MIN", "TOKENS/DAY", "CACHE")
 	for _, k := range list {
-		t.add(k.Name, k.Made.Format(time.DateOnly), cmp.Or(strings.Join(k.Models, ","), "all"), limited(int64(k.Requests)), limited(k.Tokens))
+		t.add(k.Name, k.Made.Format(time.DateOnly), cmp.Or(strings.Join(k.Models, ","), "all"), limited(int64(k.Requests)), limited(k.Tokens), cached(k.Cache))
 	}
 	return t.write(r.out)
 }
@@ -104,6 +106,14 @@ func limited(n int64) string {
 		return "-"
 	}
 	return fmt.Sprint(n)
+}
+
+// cached writes a limit of cache bytes, or a dash without one.
+func cached(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return config.Size(n).String()
 }
 
 type keyRevokeCmd struct {
@@ -121,11 +131,12 @@ func (c *keyRevokeCmd) Run(r *run) error {
 }
 
 // named opens the named keys of a server and follows their file until the host closes.
-func (r *run) named(h *host, set *config.Server) (*keys.Book, error) {
+func (r *run) named(h *host, set *config.Server, kept *engine.Prefixes) (*keys.Book, error) {
 	book, err := keys.Open(r.keyPath(set.KeyFile), filepath.Join(r.home.Data, "keys-used.json"), r.log)
 	if err != nil {
 		return nil, err
 	}
+	book.Caches(kept.SetLimits)
 	ctx, cancel := context.WithCancel(context.Background())
 	var follower sync.WaitGroup
 	follower.Go(func() { book.Follow(ctx) })

@@ -29,6 +29,7 @@ type Book struct {
 	ever    bool              // the file has had keys
 	info    fs.FileInfo       // the file when it was last read; nil without a file
 	settled bool              // the file is older than the clock's resolution
+	caches  func(most map[string]int64)
 }
 
 // spent is the file of used tokens.
@@ -56,6 +57,29 @@ func Open(path, used string, log *slog.Logger) (*Book, error) {
 		g.day, g.tokens = s.Day, max(s.Tokens[g.Name()], 0)
 	}
 	return b, nil
+}
+
+// Caches calls apply with the limits of cache bytes by hash of the key, now and when the
+// file changes.
+func (b *Book) Caches(apply func(most map[string]int64)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.caches = apply
+	b.limitCaches()
+}
+
+// limitCaches reports the limits of cache bytes. The caller holds b.mu.
+func (b *Book) limitCaches() {
+	if b.caches == nil {
+		return
+	}
+	most := map[string]int64{}
+	for h, g := range b.grants {
+		if n := g.cache(); n > 0 {
+			most[h] = n
+		}
+	}
+	b.caches(most)
 }
 
 // Required reports whether requests need a key. Once they do, they also need one
@@ -142,6 +166,7 @@ func (b *Book) apply(list []Key) {
 	}
 	b.grants = now
 	b.ever = b.ever || len(list) > 0
+	b.limitCaches()
 }
 
 // save writes the tokens that keys have used today.

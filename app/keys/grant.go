@@ -63,6 +63,13 @@ func (g *Grant) Name() string {
 	return g.key.Name
 }
 
+// cache returns the limit of cache bytes, or 0.
+func (g *Grant) cache() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.key.Cache
+}
+
 // Admit counts a request, or returns a *LimitError.
 func (g *Grant) Admit(now time.Time) error {
 	if g == nil {
@@ -143,7 +150,7 @@ func (g *Grant) Limited() bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.key.Models) > 0 || g.key.Requests > 0 || g.key.Tokens > 0
+	return len(g.key.Models) > 0 || g.key.Requests > 0 || g.key.Tokens > 0 || g.key.Cache > 0
 }
 
 // Allows reports whether the key may use a model.

@@ -53,6 +53,7 @@ type Limits struct {
 	Models   []string `json:"models,omitempty"`              // names of models; a name that ends in * matches all names with this beginning
 	Requests int      `json:"requests_per_minute,omitempty"` // requests in any 60 seconds
 	Tokens   int64    `json:"tokens_per_day,omitempty"`      // prompt and answer tokens of a day in UTC
+	Cache    int64    `json:"cache_bytes,omitempty"`         // bytes of stored prompts in memory, and the same number on disk
 }
 
 // Key is a named key.
@@ -80,8 +81,8 @@ func (k *Key) check() error {
 		return fmt.Errorf("%w: %.80q; it has 1 to 64 letters, digits, dots, dashes, underscores and @", ErrName, k.Name)
 	case err != nil || len(hash) != sha256.Size:
 		return fmt.Errorf("%w: key %s has no SHA-256 hash", ErrDamaged, k.Name)
-	case k.Requests < 0 || k.Requests > maxRequests || k.Tokens < 0:
-		return fmt.Errorf("%w %s: %d requests a minute, %d tokens a day; at most %d requests are possible, and none may be negative", ErrLimit, k.Name, k.Requests, k.Tokens, maxRequests)
+	case k.Requests < 0 || k.Requests > maxRequests || k.Tokens < 0 || k.Cache < 0:
+		return fmt.Errorf("%w %s: %d requests a minute, %d tokens a day, %d bytes of cache; at most %d requests are possible, and none may be negative", ErrLimit, k.Name, k.Requests, k.Tokens, k.Cache, maxRequests)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@
 // what a text needs, besides whole pages, to be continued at one position; its parent is
 // the page before it.
 //
+// The salt of a text names its owner, who can have limits of its own in both tiers.
+//
 // Records stay in memory as long as they fit, and are written to append-only files in the
 // background. Both tiers drop the least valuable record without children: one that is
 // cheap to compute again for its size and was not used for a long time.

@@ -25,6 +25,7 @@ const (
 	chunkName
 	recordSum
 	manifestSum
+	ownerTag
 )
 
 // keyed returns the keyed hash of a kind and some bytes, with the store's

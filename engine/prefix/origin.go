@@ -21,9 +21,6 @@ type Origin struct {
 	Types string `json:"types"` // cache types of keys and values
 }
 
-// RootOf returns the root key of the origin's texts with a salt.
-func (s *Store) RootOf(o Origin, salt string) Key { return s.Root([]byte(o.ID), []byte(salt)) }
-
 // Elsewhere is the beginning of a text that a store has, but of another origin.
 type Elsewhere struct {
 	Tokens int    // whole pages

@@ -60,6 +60,7 @@ type Store struct {
 	ends     sync.WaitGroup
 	gone     gone // pages that were dropped
 	origins  origins
+	owners   map[tag]*owner // owners with limits
 }
 
 // node is a page, a point or a root of the tree.
@@ -72,6 +73,7 @@ type node struct {
 	points      []*node // points of this page
 	kids        int     // number of pages and points with this node as parent
 	used        int64   // clock of its last use
+	owner       *owner  // nil if its owner has no limit
 	in          [2]residence
 }
 
@@ -80,6 +82,7 @@ type residence struct {
 	bytes int64
 	kids  int // number of children that have bytes in the tier
 	place *list.Element
+	mine  *list.Element // place among the records of its owner
 }
 
 // blob is one part of a node, in memory, on disk, or both.
@@ -213,6 +216,9 @@ func (s *Store) Put(r Record) {
 		return
 	}
 	size := int64(len(r.Data)) + overhead
+	if !s.admit(s.ownerAt(r.Parent), memory, size, s.nodes[r.Parent], s.nodes[r.Key]) {
+		return
+	}
 	if s.disk != nil {
 		if s.dirty+size > max(s.mem.most, 64<<20) {
 			return // the disk is slower than the incoming records
@@ -281,10 +287,10 @@ func (s *Store) grow(r *Record) *node {
 		if r.Before > 0 {
 			return nil
 		}
-		parent = &node{key: r.Parent}
+		parent = &node{key: r.Parent, owner: s.ownerAt(r.Parent)}
 		s.nodes[r.Parent] = parent
 	}
-	n := &node{key: r.Key, parent: r.Parent, before: r.Before, tokens: slices.Clone(r.Tokens), point: r.Point}
+	n := &node{key: r.Key, parent: r.Parent, before: r.Before, tokens: slices.Clone(r.Tokens), point: r.Point, owner: parent.owner}
 	s.nodes[r.Key] = n
 	parent.kids++
 	if n.point {
@@ -316,6 +322,12 @@ func (s *Store) enter(t *tier, n *node, size int64) {
 	}
 	in.bytes += size
 	t.bytes += size
+	if o := n.owner; o != nil {
+		if in.mine == nil {
+			in.mine = o.tiers[t.which].order.PushFront(n)
+		}
+		o.tiers[t.which].bytes += size
+	}
 }
 
 // leave subtracts bytes of a node from a tier.
@@ -323,6 +335,12 @@ func (s *Store) leave(t *tier, n *node, size int64) {
 	in := &n.in[t.which]
 	in.bytes -= size
 	t.bytes -= size
+	if o := n.owner; o != nil {
+		if o.tiers[t.which].bytes -= size; in.bytes == 0 {
+			o.tiers[t.which].order.Remove(in.mine)
+			in.mine = nil
+		}
+	}
 	if in.bytes == 0 {
 		t.order.Remove(in.place)
 		in.place = nil
@@ -337,6 +355,9 @@ func (s *Store) first(n *node) {
 	for i, t := range []*tier{&s.mem, &s.held} {
 		if p := n.in[i].place; p != nil {
 			t.order.MoveToFront(p)
+		}
+		if p := n.in[i].mine; p != nil {
+			n.owner.tiers[i].order.MoveToFront(p)
 		}
 	}
 }
@@ -354,14 +375,15 @@ func (s *Store) touch(n *node) {
 // sample is the number of least recently used records that least compares.
 const sample = 24
 
-// trim drops records of a tier until it holds at most most bytes.
+// trim drops records of a tier, or of an owner in a tier, until it holds at most most
+// bytes.
 func (s *Store) trim(t *tier, most int64) {
 	for t.bytes > most {
 		n := s.least(t)
 		if n == nil {
 			return
 		}
-		s.drop(t, n)
+		s.drop(s.tier(t.which), n)
 	}
 }
 

@@ -53,6 +53,32 @@ func tree(s *Store) error {
 	if bytes != [2]int64{s.mem.bytes, s.held.bytes} {
 		return fmt.Errorf("%d bytes are there, %d and %d are counted", bytes, s.mem.bytes, s.held.bytes)
 	}
+	return owners(s)
+}
+
+// owners compares the counts of the owners with the contents, and with their limits.
+func owners(s *Store) error {
+	var bytes, nodes [2]map[*owner]int64
+	for t := range bytes {
+		bytes[t], nodes[t] = map[*owner]int64{}, map[*owner]int64{}
+		for key, n := range s.nodes {
+			if p := s.nodes[n.parent]; p != nil && p.owner != n.owner {
+				return fmt.Errorf("node %x has another owner than its parent", key[:4])
+			}
+			if n.in[t].bytes > 0 {
+				bytes[t][n.owner] += n.in[t].bytes
+				nodes[t][n.owner]++
+			}
+			if there := n.in[t].mine != nil; there != (n.owner != nil && n.in[t].bytes > 0) {
+				return fmt.Errorf("node %x is listed for its owner: %v", key[:4], there)
+			}
+		}
+		for _, o := range s.owners {
+			if x := &o.tiers[t]; x.bytes != bytes[t][o] || x.order.Len() != int(nodes[t][o]) || x.bytes > x.most {
+				return fmt.Errorf("an owner has %d bytes of %d in %d nodes, and counts %d in %d", bytes[t][o], x.most, nodes[t][o], x.bytes, x.order.Len())
+			}
+		}
+	}
 	return nil
 }
 
@@ -66,7 +92,10 @@ func TestTree(t *testing.T) {
 			dir, disk = t.TempDir(), 2<<20
 		}
 		s, _ := open(t, dir, disk, []int64{60_000, 400_000, 8 << 20}[rng.IntN(3)])
-		root := s.Root([]byte("model"))
+		root := s.RootOf(Origin{ID: "model"}, "a/salt")
+		if seed >= 4 {
+			s.SetLimits(map[string]int64{"a": []int64{50_000, 300_000}[rng.IntN(2)], "b": 1000})
+		}
 		texts := [][]llm.Token{text(seed, 40*PageTokens)}
 		for i := range 150 {
 			base := texts[rng.IntN(len(texts))]

@@ -73,6 +73,12 @@ func (s *Store) writeBlob(b *blob) {
 		s.trim(&s.mem, s.mem.most)
 		return
 	}
+	o := b.of.owner
+	if !s.admit(o, onDisk, int64(b.size)+overhead, b.of, s.nodes[b.of.parent]) {
+		b.dirty = false
+		s.trim(&s.mem, s.mem.most)
+		return
+	}
 	h, data := b.header(), b.data
 	h.made = b.of.used
 	s.trim(&s.held, s.held.most-h.length()-overhead)
@@ -95,6 +101,7 @@ func (s *Store) writeBlob(b *blob) {
 	}
 	d.stale = d.stale || c != nil
 	s.trim(&s.mem, s.mem.most)
+	s.admit(o, memory, 0) // the limit may have changed while the record could not be dropped
 }
 
 // fail stops writing for a while. The lock is held.
