@@ -194,8 +194,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// gather runs a crowd. If memory is not 0, a conversation has that multiple of the least
-// memory that works. It returns how many prompt tokens came from the cache, and
+// gather runs a crowd. memory is the memory of each conversation, as a multiple of the
+// least that works; 0 leaves it unset. It returns how many prompt tokens came from the cache, and
 // how many slots were saved and restored.
 func gather(t *testing.T, m reuseModel, want layout.Want, memory float64, rng *rand.Rand) (used, moved int) {
 	c := &crowd{rng: rng, slots: 2 + rng.IntN(3)}

@@ -13,8 +13,8 @@ import (
 const formRule = "form"
 
 // constraint returns the grammar of a whole answer, or nil if nothing constrains it. form
-// is the grammar of the text, or nil for free text. With a form, at most one call is
-// allowed.
+// is the grammar of the text, or nil for free text. If one is true, at most one call
+// is allowed.
 //
 // A required call is the whole answer. With a JSON form and tools, the model may call a
 // tool instead. A GBNF grammar from the user applies literally. If the prompt opens the

@@ -76,8 +76,8 @@ const (
 	End                   // the last event; Result is set
 )
 
-// Event is one step of an answer. Text is valid UTF-8 and never contains a part of
-// a stop string.
+// Event is one step of an answer. Text is valid UTF-8. It never contains
+// any part of the stop string that ends the answer.
 type Event struct {
 	Kind        Kind
 	Text        string
@@ -106,7 +106,7 @@ type Token struct {
 	Top     []TopToken
 }
 
-// TopToken is an alternative to a token.
+// TopToken is one of the most likely tokens at the position of a Token.
 type TopToken struct {
 	ID      llm.Token
 	Bytes   []byte

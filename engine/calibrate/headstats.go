@@ -23,7 +23,7 @@ func newHeadStats(layers []layout.LayerInfo) *headStats {
 	return s
 }
 
-// add counts a row of a layer. If the layer reads another layer's keys, its queries count for that
+// add adds a row of a layer to the statistics. If the layer reads another layer's keys, its queries count for that
 // other layer.
 func (s *headStats) add(layer, pos int, q, k []float32) {
 	if pos < s.from {

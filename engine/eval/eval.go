@@ -25,7 +25,7 @@ var (
 	ErrWindow = errors.New("window is too short")
 )
 
-// MinWindow is the smallest window with a prediction to count in its second
+// MinWindow is the smallest window allowed, in tokens. Predictions count in its second
 // half.
 const MinWindow = 4
 

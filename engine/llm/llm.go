@@ -65,5 +65,5 @@ type Batch struct {
 	Sees    []int32     // [len(Tokens)] end of the positions that a row of a tile sees, 0 for other rows; nil: no tiles
 	Outputs []int32     // rows whose logits are needed, ascending
 	Logits  []float32   // [len(Outputs), vocab], filled by the run
-	Top     []int       // [len(Outputs)] number of the largest logits that are needed, 0 for all; nil for all
+	Top     []int       // [len(Outputs)] how many of the largest logits are needed, 0 for all; nil: all of every row
 }

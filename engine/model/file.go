@@ -89,7 +89,7 @@ func (f *File) Float(key string) float32 {
 	return f.FloatOr(key, 1)
 }
 
-// FloatOr returns an optional finite number.
+// FloatOr returns the finite number of an optional key, or def without the key.
 func (f *File) FloatOr(key string, def float32) float32 {
 	if !f.Has(key) {
 		return def

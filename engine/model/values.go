@@ -12,8 +12,8 @@ import (
 	"godwit/engine/quant"
 )
 
-// Floats returns an optional finite number for each of n layers. The key has an array,
-// or one value for all layers. If it is missing, all are def.
+// Floats returns one finite number for each of n layers. The key is optional and has an
+// array, or one value for all layers. If the key is missing, every number is def.
 func (f *File) Floats(key string, n int, def float32) []float32 {
 	a := f.array(key, n)
 	if a == nil {

@@ -49,7 +49,7 @@ export function keep(place: string, draft: Kept | undefined) {
 }
 
 /**
- * Encodes the current time, followed by the draft. Leaves out files that are too large, and
+ * Encodes the current time, followed by the draft. Leaves out all files if the draft would be too large with them, and
  * returns '' if the draft itself is too large.
  */
 function packed(draft: Kept): string {
