@@ -235,7 +235,7 @@ func likeliest(logits []float32) (llm.Token, float64) {
 			best = i
 		}
 	}
-	const far = 20 // e^-20 of the largest adds nothing
+	const far = 20 // a term of e^-20 times the largest is negligible
 	sum, least := 0.0, logits[best]-far
 	for _, x := range logits {
 		if x > least {

@@ -416,7 +416,7 @@ func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f
 	}
 	j := sched.Job{Prompt: tokens, Fresh: true, OneByOne: true, Want: func(p int) bool { return p >= prompt }, Row: f}
 	if prompt > 0 {
-		// The steps reuse the whole pages of these cells.
+		// This reads the prompt into the cache. The job below reuses its whole pages.
 		if err := e.wait(ctx, sched.Job{Prompt: tokens[:prompt], Fresh: true, Want: func(int) bool { return false }, Row: f}); err != nil {
 			return err
 		}

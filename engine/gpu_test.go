@@ -31,7 +31,7 @@ func emulator() backend.Driver {
 }
 
 // On the GPU backend, every tiny model gives the results of an independent
-// implementation, in one piece and token by token.
+// implementation, whether its prompt is read in batches or token by token.
 func TestTinyModelsOnKernels(t *testing.T) {
 	tinyModels(t, func() engine.Options { return engine.Options{UBatch: 64, Driver: emulator()} })
 }

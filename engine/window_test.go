@@ -93,9 +93,9 @@ func same(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// A repeated request gives the same bytes, however long the first answer was,
-// whatever requests ran in between, and from a saved slot. Its prompt is not
-// computed again.
+// A repeated request gives the same logits, bit for bit: at once, after other requests,
+// and from a saved slot. The whole pages of its prompt are reused, or fewer if a sliding
+// window or a recurrent state has lost them.
 func TestWindowRepeats(t *testing.T) {
 	for _, m := range windowModels {
 		t.Run(m.file+"/"+m.k, func(t *testing.T) {

@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// TestBlocked checks the standard error of a mean over values that come in
-// runs. With runs of 64 equal values, it is the error of as many values as
-// there are runs. With independent values, it is the error over single
-// positions.
+// TestBlocked checks the standard error of a mean over blocks of 64 values. If the
+// values in a block are equal, each block counts as one observation. If all values are
+// independent, each value does.
 func TestBlocked(t *testing.T) {
 	const blocks = 400
 	seed := random(3)

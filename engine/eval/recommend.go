@@ -66,7 +66,7 @@ type candidate struct {
 }
 
 // Recommend measures pairs from the smallest up, until one is within the
-// limits. Pairs that give the model the same cache count once.
+// limits. Of the pairs that give the model the same cache, only the first is measured.
 func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
 	rec := Recommendation{Context: a.Context, Budget: a.Budget, Limits: a.Limits, Tried: []Verdict{}}
 	list, err := a.candidates()

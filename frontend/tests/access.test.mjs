@@ -34,7 +34,7 @@ after(async () => {
   hub?.close();
 });
 
-/** Shows every view and collects what a check finds there. */
+/** Shows every view and fails if a check finds faults there. */
 async function each(options, look, check) {
   const found = [];
   for (const { server, views } of servers) {

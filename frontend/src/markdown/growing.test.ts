@@ -60,7 +60,7 @@ describe('a text that grows in any steps', () => {
     let length = 0;
     for (let n = all.length - 400; n <= all.length; n += 3) {
       const blocks = growing.update(all.slice(0, n));
-      expect(blocks.length).toBeLessThanOrEqual(2); // two while the number of a list item lacks its period
+      expect(blocks.length).toBeLessThanOrEqual(2); // two if the text ends inside the number of a list item, before its period
       expect(blocks[0]!.kind).toBe(kind);
       // A piece may end one part and start the next.
       expect(growing.rendered - before).toBeLessThanOrEqual(2);

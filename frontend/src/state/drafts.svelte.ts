@@ -99,7 +99,7 @@ class Draft {
     later.flush();
   }
 
-  /** Moves the draft to the place of a chat, which may be its own chat if the place has changed. */
+  /** Moves the draft to a chat's place. 0 is the new chat, whose place changes with its privacy. */
   move(chat: number) {
     keep(this.place, undefined);
     this.place = placeOf(chat);
