@@ -16,9 +16,8 @@ import (
 // Draft selects a smaller model with the same vocabulary. It proposes tokens, and one step
 // of the model verifies several of them. The answers do not change.
 type Draft struct {
-	Path   string      // its file; empty: none
-	Want   layout.Want // its cache types; nil types: from Preset, else f16
-	Preset string      // name in layout.Presets; empty: off
+	Path string      // its file; empty: none
+	Want layout.Want // its cache types; nil types: f16
 }
 
 // ErrDraft is the class of errors about draft models that cannot be used.
@@ -34,7 +33,7 @@ func (o *Options) forDraft(ctx int) Options {
 	return Options{
 		Driver: o.Driver, Device: o.Device, GPULayers: o.GPULayers, Threads: o.Threads, NoRepack: o.NoRepack, NoMMap: o.NoMMap, Lock: o.Lock,
 		Unchecked: o.Unchecked, FloatAttn: o.FloatAttn, Context: ctx, Cells: o.Cells, Parallel: o.Parallel, UBatch: o.UBatch, MaxStep: -1,
-		Want: o.Draft.Want, Preset: o.Draft.Preset, Calibrations: o.Calibrations, NoCalibration: o.NoCalibration, MMProj: NoProjector,
+		Want: o.Draft.Want, Calibrations: o.Calibrations, NoCalibration: o.NoCalibration, MMProj: NoProjector,
 		Log: o.Log, Memory: o.Memory,
 	}
 }
@@ -152,8 +151,11 @@ type draftOf struct {
 
 // end deletes the text of a private request.
 func (d *draftOf) end() {
-	if c := d.from; d.private && c.used {
-		_, _ = c.e.EraseSlot(context.Background(), c.slot) // it fails only if the model is being closed, which deletes the text too
+	if !d.private {
+		return
+	}
+	for _, slot := range d.from.slots {
+		_, _ = d.from.e.EraseSlot(context.Background(), slot) // it fails only if the text is gone: another request uses the slot, or the model is being closed
 	}
 }
 
@@ -167,11 +169,10 @@ const (
 
 // continuation continues the text of one request with a draft model.
 type continuation struct {
-	e    *Engine
-	salt string
-	read []llm.Token // the text that the model has read
-	slot int         // where it is, if used
-	used bool
+	e     *Engine
+	salt  string
+	read  []llm.Token // the text that the model has read
+	slots []int       // slots that have held it
 }
 
 // Read implements draft.Continuer.
@@ -215,7 +216,10 @@ func (c *continuation) run(tokens []llm.Token, same int, j sched.Job) {
 	j.Prompt, j.Slot, j.Salt = slices.Clone(tokens), -1, c.salt
 	done := make(chan struct{})
 	j.Done = func(_ sched.Finish, s sched.Stats, err error) {
-		if c.slot, c.used = s.Slot, true; err != nil {
+		if !slices.Contains(c.slots, s.Slot) {
+			c.slots = append(c.slots, s.Slot)
+		}
+		if err != nil {
 			c.read = c.read[:0]
 		}
 		close(done)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,33 @@ func TestDraftModel(t *testing.T) {
 			}
 			all.Wait()
 		})
+	}
+}
+
+// TestDraftPrivate leaves nothing of private requests in the draft model, and nothing of
+// others once a text is erased.
+func TestDraftPrivate(t *testing.T) {
+	smol := testmodel.SmolLM2(t)
+	e := openDrafted(t, smol, smol)
+	e.DraftFreely()
+	var all sync.WaitGroup
+	for _, r := range draftRequests(24) {
+		all.Go(func() {
+			r.Private = true
+			if _, res, err := e.Answer(t.Context(), r); err != nil || res.Drafted == 0 {
+				t.Errorf("%d tokens drafted, %v", res.Drafted, err)
+			}
+		})
+	}
+	all.Wait()
+	if list := e.DraftTokens(t); slices.Max(list) > 0 {
+		t.Errorf("after private requests, the slots of the draft model hold %v tokens", list)
+	}
+	if _, _, err := e.Answer(t.Context(), draftRequests(8)[0]); err != nil || slices.Max(e.DraftTokens(t)) == 0 {
+		t.Errorf("the draft model forgot a text that is not private, %v", err)
+	}
+	if err := e.EraseText(t.Context(), engine.PrefixKey{}); err != nil || slices.Max(e.DraftTokens(t)) > 0 {
+		t.Errorf("after a text was erased, its slots hold %v tokens, %v", e.DraftTokens(t), err)
 	}
 }
 

@@ -92,3 +92,16 @@ func (m *Model) Roles(t testing.TB, text string) []string {
 
 // DraftFreely makes the draft model propose as many tokens as possible.
 func (e *Engine) DraftFreely() { e.draft.costs.Free = true }
+
+// DraftTokens returns the number of tokens in each slot of the draft model.
+func (e *Engine) DraftTokens(t testing.TB) (list []int) {
+	t.Helper()
+	slots, err := e.draft.Slots(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range slots {
+		list = append(list, s.Tokens)
+	}
+	return list
+}

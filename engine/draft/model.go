@@ -74,8 +74,6 @@ func (m *Model) Draft(dst, tokens []llm.Token, n int) []llm.Token {
 		gain := min(m.trust*chance, 1) * step
 		if computed == 1 {
 			m.first += (p - m.first) / 8
-		} else if gain < row {
-			return false
 		}
 		if gain < row && pays {
 			return false
